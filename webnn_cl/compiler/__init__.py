@@ -1,0 +1,1 @@
+"""Compiler: passes over a small graph of nodes and values, then lowering to a plan of kernel launches."""
