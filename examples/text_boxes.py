@@ -42,6 +42,10 @@ class TextBox:
             return self
         return TextBox(np.roll(self.corners, -1, axis=0), self.score)
 
+    def upside_down(self) -> TextBox:
+        """The same box, to be read from its other end."""
+        return TextBox(np.roll(self.corners, 2, axis=0), self.score)
+
 
 def find_text_boxes(
     probability: Floats, *, threshold: float = 0.3, min_score: float = 0.5, growth: float = 1.6, min_side: float = 3.0
