@@ -1,0 +1,1 @@
+"""Web-platform-tests conformance and validation vectors against the library."""
