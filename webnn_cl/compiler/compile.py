@@ -1,0 +1,51 @@
+"""From a recorded graph to an executable: passes, lowering, kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webnn_cl.compiler.elementwise import Chain, lower_chain
+from webnn_cl.compiler.executable import Executable
+from webnn_cl.compiler.fold import fold_constants
+from webnn_cl.compiler.fuse import fuse_elementwise
+from webnn_cl.compiler.ir import Graph, Node
+from webnn_cl.compiler.lower import Lowering
+
+if TYPE_CHECKING:
+    from webnn_cl.context import MLContext
+
+__all__ = ["compile_graph"]
+
+
+def compile_graph(graph: Graph, context: MLContext) -> Executable:
+    """Compile `graph` for the device of `context`; constants are uploaded and packed on its queue.
+
+    Raises OperationError with operator, shapes and build log when the device refuses.
+    """
+    graph = fold_constants(graph, context, compile_and_prepare)
+    return compile_and_prepare(graph, context)
+
+
+def compile_and_prepare(graph: Graph, context: MLContext) -> Executable:
+    """Lower `graph` as it is, build its kernels, and fill its constants."""
+    lowering = Lowering(graph, context._facts)
+    for step in fuse_elementwise(graph):
+        if isinstance(step, Chain):
+            lowering.at(step.nodes[-1])
+            lower_chain(step, lowering)
+        else:
+            lowering.at(step)
+            lower_node(step, lowering)
+    executable = Executable(lowering.finish(), context, context._timeline.arena)
+    with context._timeline.lock:
+        executable.prepare(context._timeline.queue)
+    return executable
+
+
+def lower_node(node: Node, lowering: Lowering) -> None:
+    """Lower one node by its record."""
+    if node.op.view:
+        lowering.alias(node.output, next(iter(node.inputs.values())))
+    else:
+        assert node.op.lower is not None, node.op.name
+        node.op.lower(node, lowering)

@@ -1,0 +1,240 @@
+"""Element-wise chains: C text of a chain of expressions, and its lowering to one kernel launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webnn_cl.compiler.ir import Node, Value
+from webnn_cl.compiler.kernel import Kernel
+from webnn_cl.compiler.lower import dims
+from webnn_cl.dtypes import dtype_of
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.lower import Arg, Lowering
+
+__all__ = ["Chain", "chain_text", "lower_chain"]
+
+LANES = 8
+# Few distinct local sizes: on PoCL each one is a compilation of its own.
+LINEAR_LOCAL = (64,)
+ROWS_LOCAL = ((64, 1), (8, 8), (1, 64))
+
+
+@dataclass
+class ChainText:
+    """C statements of a chain, its scalar parameters (name, value), and the values it reads."""
+
+    statements: list[str] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    parameters: list[tuple[str, str, np.generic]] = field(default_factory=list)
+    names: dict[Value, str] = field(default_factory=dict)
+
+
+class Chain:
+    """Element-wise nodes in topological order that become one kernel; only the last one's output is stored."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = list(nodes)
+
+    @property
+    def output(self) -> Value:
+        return self.nodes[-1].output
+
+
+def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None = None) -> ChainText:
+    """The statements that compute the last node's output into ``result``.
+
+    `given` names values that exist already (a kernel's accumulator, for an epilogue). Scalar constants known on
+    the host become parameters, so that their values don't make another kernel.
+    """
+    text = ChainText(names=dict(given or {}))
+    for index, node in enumerate(nodes):
+        variables = {role: _operand(text, value) for role, value in node.inputs.items()}
+        expression = node.op.expression
+        assert expression is not None
+        first = next(iter(node.inputs.values())).data_type
+        for name in expression.params:
+            variables[name] = _parameter(text, node.attrs[name], first)
+        dtype = dtype_of(node.output.data_type)
+        value = expression.render(node, variables, width)
+        last = index == len(nodes) - 1
+        if dtype.name == "float16" and not last:
+            value = f"ROUND{width}(half, {value})"
+        name = "result" if last else f"v{index}"
+        kind = "" if last else dtype.compute + (str(width) if width > 1 else "") + " "
+        text.statements.append(f"{kind}{name} = {value};")
+        text.names[node.output] = name
+    return text
+
+
+def _operand(text: ChainText, value: Value) -> str:
+    name = text.names.get(value)
+    if name is None:
+        scalar = _host_scalar(value)
+        if scalar is not None:
+            name = _parameter(text, scalar, value.data_type)
+        else:
+            name = f"x{len(text.inputs)}"
+            text.inputs.append(value)
+        text.names[value] = name
+    return name
+
+
+def _host_scalar(value: Value) -> int | float | None:
+    if value.constant is None or value.constant.array is None or value.desc.size != 1:
+        return None
+    item = value.constant.array.reshape(-1)[0].item()
+    assert isinstance(item, (int, float))
+    return item
+
+
+def _parameter(text: ChainText, value: int | float, data_type: str) -> str:
+    dtype = dtype_of(data_type)
+    name = f"p{len(text.parameters)}"
+    kind = "float32" if dtype.is_float else dtype.name
+    text.parameters.append((name, dtype.compute, np.dtype(kind).type(value)))
+    return name
+
+
+# Lowering ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Access:
+    """How one input is read: strides over the collapsed output shape (last one is the inner dimension)."""
+
+    value: Value
+    strides: tuple[int, ...]
+
+    @property
+    def mode(self) -> str:
+        return {0: "SPLAT", 1: "VECTOR"}.get(self.strides[-1], "GATHER")
+
+
+def lower_chain(chain: Chain, lowering: Lowering) -> None:
+    """One launch for `chain`: linear when every input lies like the output, rows of the inner dimension else."""
+    text = chain_text(chain.nodes, LANES)
+    shape, accesses = _collapse(chain.output.shape, text.inputs)
+    if len(shape) <= 1:
+        _launch_linear(chain, text, accesses, lowering)
+    else:
+        _launch_rows(chain, text, shape, accesses, lowering)
+
+
+def broadcast_strides(shape: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+    """Row-major element strides of a packed tensor of `shape`, broadcast to `target` (0 where it repeats)."""
+    strides = [0] * len(target)
+    step = 1
+    for back in range(1, len(shape) + 1):
+        if shape[-back] != 1:
+            strides[-back] = step
+        step *= shape[-back]
+    return tuple(strides)
+
+
+def _collapse(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[tuple[int, ...], list[_Access]]:
+    """Drop dimensions of one, join neighbours that every input walks as one."""
+    columns = [broadcast_strides(value.shape, shape) for value in inputs]
+    dims_: list[int] = []
+    steps: list[list[int]] = []
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        step = [column[axis] for column in columns]
+        if dims_ and all(outer == extent * inner for outer, inner in zip(steps[-1], step, strict=True)):
+            dims_[-1] *= extent
+            steps[-1] = step
+        else:
+            dims_.append(extent)
+            steps.append(step)
+    if not dims_:
+        dims_, steps = [1], [[0] * len(columns)]
+    accesses = [_Access(v, tuple(step[k] for step in steps)) for k, v in enumerate(inputs)]
+    return tuple(dims_), accesses
+
+
+def _define_common(chain: Chain, text: ChainText) -> dict[str, str]:
+    return {"OUT": dtype_of(chain.output.data_type).storage, "CHAIN8": " ".join(text.statements)}
+
+
+def _scalars(text: ChainText) -> tuple[str, list[np.generic]]:
+    names = "".join(f"const {kind} {name}, " for name, kind, _ in text.parameters)
+    return names, [value for _, _, value in text.parameters]
+
+
+def _in_place(chain: Chain, accesses: Sequence[_Access]) -> list[tuple[Arg, Arg]]:
+    output = chain.output
+    return [
+        (a.value, output)
+        for a in accesses
+        if a.value.producer is not None and a.value.desc.nbytes == output.desc.nbytes and a.mode == "VECTOR"
+    ]
+
+
+def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], lowering: Lowering) -> None:
+    full, tail, arguments = [], [], []
+    for k, access in enumerate(accesses):
+        storage = dtype_of(access.value.data_type).storage
+        kind = f"VTYPE({storage})"
+        arguments.append(f"const __global {storage} *s{k}, ")
+        if access.mode == "SPLAT":
+            full.append(f"const {kind} x{k} = ({kind})(LOAD({storage}, s{k}, 0));")
+            tail.append(full[-1])
+        else:
+            full.append(f"const {kind} x{k} = LOAD8({storage}, s{k}, i);")
+            tail.append(f"const {kind} x{k} = LOADN({storage}, s{k}, i, count);")
+    names, values = _scalars(text)
+    defines = _define_common(chain, text) | {
+        "LINEAR": "1",
+        "ARGUMENTS": "".join(arguments) + names,
+        "LOAD_FULL": " ".join(full),
+        "LOAD_TAIL": " ".join(tail),
+    }
+    kernel = Kernel("elementwise.cl", "elementwise_linear", defines, headers=("elementwise.h",))
+    size = chain.output.desc.size
+    args: list[Arg] = [*(a.value for a in accesses), *values, chain.output, np.int64(size)]
+    lowering.launch(kernel, args, (-(-size // LANES),), LINEAR_LOCAL, _in_place(chain, accesses))
+
+
+def _launch_rows(
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+) -> None:
+    arguments, offsets, advance, full, tail = [], [], [], [], []
+    args: list[Arg] = []
+    for k, access in enumerate(accesses):
+        storage = dtype_of(access.value.data_type).storage
+        kind = f"VTYPE({storage})"
+        arguments.append(f"const __global {storage} *s{k}, const dims_t t{k}, ")
+        offsets.append(f"IDX o{k} = 0;")
+        advance.append(f"o{k} += c * t{k}.d[d];")
+        args += [access.value, dims(access.strides[:-1])]
+        if access.mode == "SPLAT":
+            full.append(f"const {kind} x{k} = ({kind})(LOAD({storage}, s{k}, o{k}));")
+            tail.append(full[-1])
+        elif access.mode == "VECTOR":
+            full.append(f"const {kind} x{k} = LOAD8({storage}, s{k}, o{k} + i);")
+            tail.append(f"const {kind} x{k} = LOADN({storage}, s{k}, o{k} + i, count);")
+        else:
+            arguments.append(f"const IDX g{k}, ")
+            args.append(np.int64(access.strides[-1]))
+            full.append(f"const {kind} x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, 8);")
+            tail.append(f"const {kind} x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
+    names, values = _scalars(text)
+    defines = _define_common(chain, text) | {
+        "ARGUMENTS": "".join(arguments) + names,
+        "OFFSETS": " ".join(offsets),
+        "ADVANCE": " ".join(advance),
+        "LOAD_FULL": " ".join(full),
+        "LOAD_TAIL": " ".join(tail),
+    }
+    inner, outer = shape[-1], shape[:-1]
+    rows = chain.output.desc.size // inner
+    blocks = -(-inner // LANES)
+    local = ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
+    kernel = Kernel("elementwise.cl", "elementwise_rows", defines, headers=("elementwise.h",))
+    args += [*values, chain.output, np.int64(inner), np.int64(rows), np.int32(len(outer)), dims(outer)]
+    lowering.launch(kernel, args, (blocks, rows), local, _in_place(chain, accesses))

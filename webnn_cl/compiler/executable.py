@@ -1,0 +1,236 @@
+"""A plan made concrete: held kernels with bound arguments, memory, and the loop that enqueues them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+
+from webnn_cl.compiler.ir import Constant
+from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan
+from webnn_cl.compiler.plan_memory import plan_memory
+from webnn_cl.errors import OperationError, describe_operator
+from webnn_cl.opencl.memory import allocate
+from webnn_cl.opencl.program import built_kernels
+
+if TYPE_CHECKING:
+    from webnn_cl.context import MLContext
+    from webnn_cl.opencl.arena import Arena
+
+__all__ = ["Executable", "Prepared"]
+
+Binding = tuple[str, str]
+
+
+class Prepared:
+    """A command list with kernels built and every argument set but those bound at dispatch."""
+
+    def __init__(self, commands: Sequence[Command], programs: Mapping[Any, cl.Program]) -> None:
+        self.commands = list(commands)
+        self._kernels = [
+            cl.Kernel(programs[c.kernel], c.kernel.name) if isinstance(c, Launch) else None for c in commands
+        ]
+        self._sites: dict[Buffer, list[tuple[int, int]]] = {}
+        self._memory: dict[Buffer, cl.Buffer] = {}
+        for index, command in enumerate(self.commands):
+            if isinstance(command, Launch):
+                self._set_scalars(index, command)
+        # What the hot loop needs, and nothing more.
+        self._steps = [
+            (kernel, c.global_size, c.local_size) if isinstance(c, Launch) else None
+            for kernel, c in zip(self._kernels, self.commands, strict=True)
+        ]
+        self.copied = {b for c in self.commands if isinstance(c, Copy) for b in c.buffers()}
+
+    def _set_scalars(self, index: int, command: Launch) -> None:
+        kernel = self._kernels[index]
+        assert kernel is not None
+        for position, arg in enumerate(command.args):
+            if isinstance(arg, Buffer):
+                self._sites.setdefault(arg, []).append((index, position))
+            else:
+                kernel.set_arg(position, np.frombuffer(arg, np.uint8) if isinstance(arg, bytes) else arg)
+
+    def buffers(self) -> list[Buffer]:
+        """Every buffer that the commands refer to."""
+        return list(dict.fromkeys(b for c in self.commands for b in c.buffers()))
+
+    def bind(self, buffer: Buffer, memory: cl.Buffer) -> None:
+        """Set `memory` as the argument everywhere `buffer` is used."""
+        if buffer in self.copied:
+            self._memory[buffer] = memory
+        for index, position in self._sites.get(buffer, ()):
+            self._kernels[index].set_arg(position, memory)  # type: ignore[union-attr]
+
+    def forget(self, buffers: Sequence[Buffer]) -> None:
+        """Drop the memory of `buffers`, so that tensors can be freed; they are bound again before the next use."""
+        for buffer in buffers:
+            self._memory.pop(buffer, None)
+
+    def enqueue(self, queue: cl.CommandQueue) -> cl.Event | None:
+        """Enqueue all commands in order; the event of the last one."""
+        event = None
+        launch = cl.enqueue_nd_range_kernel
+        index = 0
+        try:
+            for index, step in enumerate(self._steps):  # noqa: B007
+                if step is not None:
+                    event = launch(queue, step[0], step[1], step[2])
+                else:
+                    event = self._copy(queue, index)
+        except cl.Error as error:
+            raise self._failure(index, error) from error
+        return event
+
+    def enqueue_each(self, queue: cl.CommandQueue) -> list[cl.Event]:
+        """As `enqueue`, with the events of all commands (for profiling)."""
+        events = []
+        for index, step in enumerate(self._steps):
+            if step is not None:
+                events.append(cl.enqueue_nd_range_kernel(queue, *step))
+            else:
+                events.append(self._copy(queue, index))
+        return events
+
+    def _copy(self, queue: cl.CommandQueue, index: int) -> cl.Event:
+        command = self.commands[index]
+        assert isinstance(command, Copy)
+        source, target = self._memory[command.source], self._memory[command.destination]
+        return cl.enqueue_copy(queue, target, source, byte_count=command.nbytes)
+
+    def _failure(self, index: int, error: cl.Error) -> OperationError:
+        node = self.commands[index].node
+        if node is None:
+            return OperationError(f"the device refused a copy: {error}")
+        shapes = ", ".join(f"{role} {value.desc}" for role, value in node.inputs.items())
+        return OperationError(f"{describe_operator(node.op.name, node.label)} ({shapes}): the device refused: {error}")
+
+
+class Executable:
+    """One compiled graph on one context's device. Not thread-safe: the timeline's lock guards it."""
+
+    def __init__(self, plan: Plan, context: MLContext, arena: Arena) -> None:
+        facts = context._facts
+        programs = built_kernels(context._cl, context._cl_device, plan.kernels())
+        memory = plan_memory(plan.commands, facts.mem_base_align_bytes, facts.max_alloc_bytes)
+        self._context = context._cl
+        self._arena = arena
+        self._slots = memory.slots
+        self.arena_bytes = sum(memory.pages)
+        self.peak_live_bytes = memory.peak_live_bytes
+        self.constant_bytes = 0
+        arena.reserve(memory.pages)
+        self._main = Prepared(plan.commands, programs)
+        self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
+        # By handle: a reference would keep the memory of destroyed tensors alive.
+        self._bound: dict[Binding, int] = {}
+        self._external = [(b, (b.kind[:-3], b.name)) for b in self._main.buffers() if b.kind in ("input", "output")]
+        self._external_buffers = [b for b, _ in self._external if b in self._main.copied]
+        self._generation = -1
+
+    @property
+    def kernel_count(self) -> int:
+        """Number of launches of one dispatch."""
+        return sum(isinstance(c, Launch) for c in self._main.commands)
+
+    @property
+    def distinct_kernels(self) -> int:
+        """Number of different kernels among them."""
+        return len({c.kernel for c in self._main.commands if isinstance(c, Launch)})
+
+    def prepare(self, queue: cl.CommandQueue) -> None:
+        """Upload constants and run the prologue (packing); enqueued on `queue`, under the timeline's lock."""
+        kept = [b for b in self._main.buffers() if b.kind == "constant"]
+        transient = [b for b in (self._prologue.buffers() if self._prologue else []) if b.kind == "constant"]
+        memory = {b: self._constant_memory(queue, b) for b in dict.fromkeys([*kept, *transient])}
+        for buffer in kept:
+            self._main.bind(buffer, memory[buffer])
+            self.constant_bytes += buffer.nbytes
+        if self._prologue is not None:
+            self._run_prologue(queue, memory)
+
+    def _run_prologue(self, queue: cl.CommandQueue, memory: Mapping[Buffer, cl.Buffer]) -> None:
+        assert self._prologue is not None
+        for buffer in self._prologue.buffers():
+            if buffer.kind == "constant":
+                self._prologue.bind(buffer, memory[buffer])
+            else:
+                self._prologue.bind(buffer, allocate(self._context, buffer.nbytes))
+        self._prologue.enqueue(queue)
+        self._prologue = None
+
+    def _constant_memory(self, queue: cl.CommandQueue, buffer: Buffer) -> cl.Buffer:
+        constant = buffer.constant
+        assert constant is not None
+        if buffer.pack_key is not None:
+            known = constant.packed.get(buffer.pack_key)
+            if known is None:
+                known = constant.packed[buffer.pack_key] = PackedMemory(
+                    allocate(self._context, buffer.nbytes), buffer.nbytes
+                )
+            return known.memory
+        return _device_constant(self._context, queue, constant)
+
+    def enqueue(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> Sequence[cl.Event]:
+        """Bind what changed since the last dispatch and enqueue all commands; the event of the last one."""
+        if self._generation != self._arena.generation:
+            self._bind_arena()
+        self._bind_tensors(bindings)
+        event = self._main.enqueue(queue)
+        self._main.forget(self._external_buffers)
+        return () if event is None else (event,)
+
+    def _bind_tensors(self, bindings: Mapping[Binding, cl.Buffer]) -> None:
+        bound = self._bound
+        for buffer, key in self._external:
+            memory = bindings[key]
+            handle = memory.int_ptr
+            if bound.get(key) != handle or buffer in self._main.copied:
+                self._main.bind(buffer, memory)
+                bound[key] = handle
+
+    def enqueue_each(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> list[cl.Event]:
+        """As `enqueue`, with one event per command, in the order of `commands`."""
+        if self._generation != self._arena.generation:
+            self._bind_arena()
+        self._bind_tensors(bindings)
+        events = self._main.enqueue_each(queue)
+        self._main.forget(self._external_buffers)
+        return events
+
+    @property
+    def commands(self) -> Sequence[Command]:
+        """The commands of one dispatch, in order."""
+        return self._main.commands
+
+    def _bind_arena(self) -> None:
+        self._generation = self._arena.generation
+        for buffer, slot in self._slots.items():
+            self._main.bind(buffer, self._arena.region(slot))
+
+
+class PackedMemory:
+    """Device memory of one packing of a constant."""
+
+    __slots__ = ("memory", "nbytes")
+
+    def __init__(self, memory: cl.Buffer, nbytes: int) -> None:
+        self.memory = memory
+        self.nbytes = nbytes
+
+
+def _device_constant(context: cl.Context, queue: cl.CommandQueue, constant: Constant) -> cl.Buffer:
+    """Device memory of a constant: that of its MLTensor, or an upload of its host array."""
+    if constant.storage is not None:
+        memory = getattr(constant.storage, "buffer", constant.storage)
+        assert isinstance(memory, cl.Buffer)
+        return memory
+    assert constant.array is not None
+    memory = allocate(context, constant.array.nbytes)
+    # Blocking: the array may be dropped right after, and building is not on the dispatch path.
+    cl.enqueue_copy(queue, memory, np.ascontiguousarray(constant.array).reshape(-1).view(np.uint8), is_blocking=True)
+    constant.storage = memory
+    constant.array = None
+    return memory

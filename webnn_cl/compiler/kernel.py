@@ -1,0 +1,80 @@
+"""A kernel to be built: a template of `kernels_cl` with its parameters; and the source text of a whole program."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import kernels_cl
+
+__all__ = ["Kernel", "program_source"]
+
+# A function definition starts at column 0 and names itself before the first parenthesis (see ARCHITECTURE.md).
+_FUNCTION = re.compile(r"^(?:static inline|inline|kernel|__kernel)\b[^(;{}]*?\b(\w+)\s*\(", re.MULTILINE)
+_DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
+
+
+class Kernel:
+    """One specialised OpenCL C kernel, equal to another when its text is.
+
+    `template` is a file of `kernels_cl`, `entry` the kernel function in it, `defines` its macros and `code`
+    generated text put before the template. `headers` are files included once per program after common.h.
+    """
+
+    __slots__ = ("code", "defines", "entry", "headers", "key", "template")
+
+    def __init__(
+        self,
+        template: str,
+        entry: str,
+        defines: Mapping[str, object] | None = None,
+        code: str = "",
+        headers: Sequence[str] = (),
+    ) -> None:
+        self.template = template
+        self.entry = entry
+        self.defines = tuple(sorted((k, str(v)) for k, v in (defines or {}).items()))
+        self.code = code
+        self.headers = tuple(headers)
+        text = "\0".join([*map(repr, self.defines), code, entry, *map(_text, self.headers), _text(template)])
+        self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kernel) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The kernel function's name in the program."""
+        return f"{self.entry}_{self.key}"
+
+    def source(self) -> str:
+        """This instance's text: own names for all its functions, macros that end with it."""
+        body = f"{self.code}\n{_text(self.template)}"
+        functions = dict.fromkeys(_FUNCTION.findall(body))
+        macros = dict.fromkeys([k for k, _ in self.defines] + _DEFINE.findall(body))
+        lines = [f"// {self.template}: {self.name}"]
+        lines += [f"#define {name} {name}_{self.key}" for name in functions]
+        lines += [f"#define {name} {value}" for name, value in self.defines]
+        lines.append(body)
+        lines += [f"#undef {name}" for name in (*functions, *macros)]
+        return "\n".join(lines)
+
+
+def program_source(kernels: Iterable[Kernel]) -> str:
+    """One program with all `kernels`, in a stable order so that drivers' caches recognise it."""
+    ordered = sorted(set(kernels), key=lambda k: k.name)
+    headers = dict.fromkeys(("common.h", *sorted({h for k in ordered for h in k.headers})))
+    return "\n".join([*(_text(h) for h in headers), *(k.source() for k in ordered)]) + "\n"
+
+
+@cache
+def _text(name: str) -> str:
+    return kernels_cl.read(name)

@@ -1,0 +1,61 @@
+"""Built kernels: what a graph lacks is built in one program, and kept for the process."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyopencl as cl
+
+from webnn_cl.compiler.kernel import Kernel, program_source
+from webnn_cl.errors import OperationError
+
+__all__ = ["STATS", "BuildStats", "build_program", "built_kernels"]
+
+# Contraction to fused multiply-add is what makes GEMM fast; NaN, infinity and signed zero stay as they are.
+OPTIONS = "-cl-std=CL1.2 -cl-mad-enable"
+
+
+@dataclass
+class BuildStats:
+    """Counts since the process began: programs given to the OpenCL compiler, and kernels in them."""
+
+    programs_built: int = 0
+    kernels_built: int = 0
+
+
+STATS = BuildStats()
+_lock = threading.Lock()
+_caches: weakref.WeakKeyDictionary[cl.Context, dict[str, cl.Program]] = weakref.WeakKeyDictionary()
+
+
+def built_kernels(context: cl.Context, device: cl.Device, kernels: Iterable[Kernel]) -> dict[Kernel, cl.Program]:
+    """The program that holds each kernel; those that no earlier call built are built together in one program.
+
+    Raises OperationError with the build log when the compiler refuses the source.
+    """
+    wanted = list(dict.fromkeys(kernels))
+    with _lock:
+        cache = _caches.setdefault(context, {})
+        suffix = f"@{device.int_ptr}"
+        missing = [k for k in wanted if k.key + suffix not in cache]
+        if missing:
+            program = build_program(context, device, program_source(missing), OPTIONS)
+            STATS.programs_built += 1
+            STATS.kernels_built += len(missing)
+            cache.update({k.key + suffix: program for k in missing})
+        return {k: cache[k.key + suffix] for k in wanted}
+
+
+def build_program(context: cl.Context, device: cl.Device, source: str, options: str) -> cl.Program:
+    """Build `source` for `device`; OperationError with device and build log on failure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # compilers' remarks about unused helpers of common.h
+        try:
+            # PoCL keeps its own cache, and asking it for binaries, as pyopencl's cache does, compiles twice.
+            return cl.Program(context, source).build(options=options, devices=[device], cache_dir=False)
+        except cl.Error as error:
+            raise OperationError(f"building a program for {device.name.strip()} failed: {error}") from error
