@@ -31,8 +31,9 @@ typedef struct { long d[8]; } dims_t;
 #define T_LOWEST(T) CAT2(lowest_, T)      // identity of max
 #define CONVERT8(T, v) CAT2(convert_, VTYPE(T))(v)
 
-// One name for both widths: select lane-wise b where the comparison m holds, else a.
-#define SEL8(a, b, m) select((a), (b), (m))
+// One name for both widths: lane-wise b where the comparison m holds, else a. Never select(), max() or min() on
+// long8 and ulong8: pip PoCL aborts on the first and computes the others wrongly on AVX-512 machines.
+#define SEL8(a, b, m) ((m) ? (b) : (a))
 #define SEL1(a, b, m) ((m) ? (b) : (a))
 // The result of a comparison of eight (-1 / 0) or one (1 / 0) as uint8 1 / 0.
 #define BOOL8(m) (convert_uchar8(m) & (uchar8)(1))
