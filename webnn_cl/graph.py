@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.compile import compile_graph
 from webnn_cl.compiler.ir import Graph, TensorDesc
+from webnn_cl.compiler.work import flops
 from webnn_cl.errors import InvalidStateError
 from webnn_cl.future import MLFuture
 
@@ -30,6 +31,7 @@ class MLGraph:
         self._inputs = MappingProxyType({name: value.desc for name, value in graph.inputs.items()})
         self._outputs = MappingProxyType({name: value.desc for name, value in graph.outputs.items()})
         self._lost: MLFuture[str] = MLFuture()
+        self._flops = flops(graph)
         self._executable: Executable | None = compile_graph(graph, context)
         context._graphs.add(self)
         if context.is_lost:
