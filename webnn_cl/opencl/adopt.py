@@ -1,0 +1,94 @@
+"""From a device, or from what the user brought, to a context and its in-order queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyopencl as cl
+
+from webnn_cl.errors import MLTypeError, NotSupportedError, OperationError
+from webnn_cl.opencl.choice import Choice, choose
+from webnn_cl.opencl.devices import MLDevice, find
+
+__all__ = ["Connection", "adopted", "opened"]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A device with its pyopencl context and queue; `owned` is false for a queue of the user's."""
+
+    device: MLDevice
+    reason: str
+    cl_context: Any
+    queue: Any
+    owned: bool = True
+
+
+def opened(choice: Choice, profiling: bool) -> Connection:
+    """A fresh context and queue on the chosen device; OperationError when the device refuses."""
+    device = choice.device
+    try:
+        context = cl.Context([device.cl_device])
+        return Connection(device, choice.reason, context, _queue(context, device.cl_device, profiling))
+    except cl.Error as error:
+        raise OperationError(f"could not open {device}: {error}") from error
+
+
+def adopted(
+    opencl: Any, device: object, require: Callable[[MLDevice], object] | None, profiling: bool
+) -> Connection:
+    """The user's pyopencl.Context (with a queue of ours) or CommandQueue (kept as it is)."""
+    if isinstance(opencl, cl.CommandQueue):
+        connection = _adopted_queue(opencl, device, profiling)
+    elif isinstance(opencl, cl.Context):
+        connection = _adopted_context(opencl, device, profiling)
+    else:
+        raise MLTypeError(
+            f"create_context: opencl: got {opencl!r}; allowed: a pyopencl.Context or a pyopencl.CommandQueue"
+        )
+    if require is not None and not require(connection.device):
+        raise NotSupportedError(f"the device of opencl= does not fulfil require=: {connection.device!r}")
+    return connection
+
+
+def _adopted_queue(queue: Any, device: object, profiling: bool) -> Connection:
+    if device is not None:
+        raise MLTypeError("create_context: device and opencl: got both; a CommandQueue has its device already")
+    properties = int(queue.properties)
+    if properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+        raise MLTypeError(
+            "create_context: opencl: got an out-of-order queue; allowed: an in-order queue, because the order of "
+            "calls on a context is the order of its queue"
+        )
+    if profiling and not properties & cl.command_queue_properties.PROFILING_ENABLE:
+        raise MLTypeError("create_context: profiling: the queue given as opencl= was made without profiling")
+    return Connection(find(queue.device), "the device of the queue given as opencl=", queue.context, queue, False)
+
+
+def _adopted_context(context: Any, device: object, profiling: bool) -> Connection:
+    devices = list(context.devices)
+    if device is not None and len(devices) == 1:
+        raise MLTypeError("create_context: device and opencl: got both; this pyopencl.Context has one device only")
+    if device is None and len(devices) > 1:
+        raise MLTypeError(
+            f"create_context: opencl: got a pyopencl.Context of {len(devices)} devices; say which with device="
+        )
+    chosen, reason = devices[0], "the device of the pyopencl.Context given as opencl="
+    if device is not None:
+        choice = choose(device=device)
+        matching = [d for d in devices if d == choice.device.cl_device]
+        if not matching:
+            raise MLTypeError(f"create_context: device: {choice.device} is not in the pyopencl.Context of opencl=")
+        chosen, reason = matching[0], choice.reason
+    try:
+        queue = _queue(context, chosen, profiling)
+    except cl.Error as error:
+        raise OperationError(f"could not make a queue on {chosen.name}: {error}") from error
+    return Connection(find(chosen), reason, context, queue)
+
+
+def _queue(context: Any, device: Any, profiling: bool) -> Any:
+    properties = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
+    return cl.CommandQueue(context, device, properties)

@@ -1,0 +1,59 @@
+"""The completion thread: waits for events in order and tells whoever asked.
+
+The thread knows nothing of the context that started it, so that a context can be collected while it waits.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pyopencl as cl
+
+__all__ = ["Completion"]
+
+# An event to wait for (None: don't wait), and what to call with None or with the error that the wait gave.
+_Item = tuple[Any, Callable[[BaseException | None], None]]
+
+
+class Completion:
+    """Calls back when events complete, in the order of `watch`; the thread starts with the first."""
+
+    def __init__(self, name: str) -> None:
+        self._inbox: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._name = name
+        self._start_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
+
+    def watch(self, event: Any, done: Callable[[BaseException | None], None]) -> None:
+        """Call ``done(None)`` once `event` has completed, ``done(error)`` when it failed; keeps both until then."""
+        self._inbox.put((event, done))
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._start_lock:
+            if self._thread is None:
+                thread = threading.Thread(target=_work, args=(self._inbox,), name=self._name, daemon=True)
+                # What is in the inbox is still served; then the thread ends.
+                self._finalizer = weakref.finalize(self, self._inbox.put, None)
+                self._finalizer.atexit = False
+                thread.start()
+                self._thread = thread
+
+
+def _work(inbox: queue.SimpleQueue[_Item | None]) -> None:
+    while (item := inbox.get()) is not None:
+        event, done = item
+        error: BaseException | None = None
+        try:
+            if event is not None:
+                event.wait()
+        except cl.Error as failure:
+            error = failure
+        done(error)
+        del item, event, done  # or they would live until the next one comes

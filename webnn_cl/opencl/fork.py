@@ -1,0 +1,44 @@
+"""Fork guard: OpenCL runtimes keep threads that a forked child doesn't have, so its first wait would hang.
+
+From the first platform query on, a child made by ``os.fork`` is refused with a message that says to use spawn.
+"""
+
+from __future__ import annotations
+
+import os
+
+from webnn_cl.errors import InvalidStateError
+
+__all__ = ["check", "is_forked", "note_query"]
+
+_queried = False
+_forked = False
+
+
+def note_query() -> None:
+    """Remember that this process has asked the OpenCL loader for something: its children may not."""
+    global _queried
+    _queried = True
+
+
+def is_forked() -> bool:
+    """True in a child that was forked after its parent had used OpenCL."""
+    return _forked
+
+
+def check() -> None:
+    """InvalidStateError in such a child."""
+    if _forked:
+        raise InvalidStateError(
+            "this process was forked after its parent had used OpenCL, whose threads don't survive a fork; "
+            'start workers with multiprocessing.get_context("spawn") instead'
+        )
+
+
+def _after_fork_in_child() -> None:
+    global _forked
+    _forked = _forked or _queried
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

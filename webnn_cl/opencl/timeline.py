@@ -1,0 +1,301 @@
+"""The timeline of a context: one lock, one in-order queue, and the work that waits for leases.
+
+A call checks its arguments and enqueues under `lock`; nothing waits for the device there. Work is bounded: beyond
+`MAX_COMMANDS` commands (or `max_bytes` of replaced memory) in flight a call first waits for the oldest of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyopencl as cl
+
+from webnn_cl.errors import InvalidStateError, MLError, OperationError
+from webnn_cl.opencl import fork
+from webnn_cl.opencl.arena import Arena
+from webnn_cl.opencl.completion import Completion
+from webnn_cl.opencl.facts import DeviceFacts
+from webnn_cl.opencl.loss import DeviceLostError, is_loss
+from webnn_cl.opencl.order import Gate, Hold, Operation
+
+__all__ = ["MAX_COMMANDS", "Timeline"]
+
+MAX_COMMANDS = 4096
+"""Commands in flight beyond which a call waits for the oldest."""
+_COMMANDS_PER_MARK = 256
+
+Run = Callable[[Any], Sequence[Any] | None]
+
+
+class Timeline:
+    """Everything that runs on one context, in call order (W3C WebNN, "context timeline")."""
+
+    def __init__(
+        self, cl_context: Any, queue: Any, facts: DeviceFacts, on_loss: Callable[[str], None], owned: bool = True
+    ) -> None:
+        """`on_loss(message)` is called, without the lock, when the device is found to have failed.
+
+        `owned` is false for a queue that the user brought, on which unknown work may run.
+        """
+        self.cl_context = cl_context
+        self.queue = queue
+        self.facts = facts
+        self.owned = owned
+        self.lock = threading.RLock()
+        self.arena = Arena(cl_context)
+        self.completion = Completion("webnn_cl completion")
+        self.gate = Gate()
+        self.lost: str | None = None
+        self.max_bytes = max(256 << 20, facts.global_memory_bytes // 8)
+        self._on_loss = on_loss
+        self._changed = threading.Condition(self.lock)
+        self._afterwards: deque[Callable[[], None]] = deque()
+        self._deferred_error: BaseException | None = None
+        # In-flight accounting: what was enqueued since the last mark, and the marks not yet seen complete.
+        self._commands = 0
+        self._bytes = 0
+        self._marks: deque[tuple[Any, int, int]] = deque()
+        self._marked_commands = 0
+        self._marked_bytes = 0
+        self._recent: deque[Any] = deque(maxlen=_COMMANDS_PER_MARK)
+
+    # Submitting ----------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        reads: Sequence[Any],
+        writes: Sequence[Any],
+        run: Run,
+        fail: Callable[[BaseException], None] | None = None,
+        commands: int = 1,
+    ) -> Operation | None:
+        """Enqueue ``run(queue)``, which reads and writes the given tensors; None when it was enqueued at once.
+
+        While a lease stops it, the operation that waits is returned; it runs, in call order, when the lease ends,
+        and a failure then goes to `fail`, or to the next `finish` without one. `run` is called under the lock,
+        returns the events of its commands (or None), and must take each tensor's memory when called
+        (``storage.buffer`` of a `storage` taken before). Raises what `run` raises, pyopencl's errors as
+        OperationError, and InvalidStateError on a lost timeline.
+        """
+        self.throttle()
+        with self.lock:
+            return self.submit_locked(reads, writes, run, fail, commands)
+
+    def submit_locked(
+        self,
+        reads: Sequence[Any],
+        writes: Sequence[Any],
+        run: Run,
+        fail: Callable[[BaseException], None] | None = None,
+        commands: int = 1,
+    ) -> Operation | None:
+        """`submit` for callers that hold the lock, and have called `throttle` before they took it."""
+        self.check_alive()
+        try:
+            if self.gate.open:
+                self._run(run, commands)
+                return None
+            operation = Operation(
+                map(_key, reads), map(_key, writes), lambda: self._run(run, commands), fail or self._keep_error
+            )
+            if self.gate.passes(operation):
+                self._run(run, commands)
+                return None
+        except cl.Error as error:
+            raise self.failure(error) from error
+        self.gate.defer(operation)
+        return operation
+
+    def _run(self, run: Run, commands: int) -> None:
+        events = run(self.queue)
+        if events:
+            self._recent.append(events[-1])
+        self._commands += commands
+        if self._commands >= _COMMANDS_PER_MARK:
+            self._mark()
+        self.queue.flush()
+
+    def check_alive(self) -> None:
+        """InvalidStateError when this timeline is lost or its process was forked."""
+        if self.lost is not None:
+            raise InvalidStateError(f"the context is lost: {self.lost}")
+        fork.check()
+
+    # Holds (leases) ------------------------------------------------------------------------------------------
+
+    def hold(self, hold: Hold, granted: Callable[[Any], None], fail: Callable[[BaseException], None]) -> Operation | None:
+        """Open `hold` as soon as all earlier work on its tensors is enqueued, then call ``granted(queue)``.
+
+        Both happen under the lock. None when that was at once, else the operation that waits.
+        """
+        def run() -> None:
+            self.gate.holds.append(hold)
+            try:
+                granted(self.queue)
+            except BaseException:
+                self.gate.holds.remove(hold)
+                raise
+
+        try:
+            with self.lock:
+                self.check_alive()
+                operation = Operation(hold.reads, hold.writes, run, fail)
+                if self.gate.open or self.gate.passes(operation):
+                    run()
+                    return None
+                self.gate.defer(operation)
+                return operation
+        except cl.Error as error:
+            raise self.failure(error) from error
+
+    def unhold(self, hold: Hold) -> None:
+        """End `hold` and enqueue, in call order, the work that it alone kept waiting."""
+        failed: list[tuple[Operation, BaseException]] = []
+        with self.lock:
+            if hold not in self.gate.holds:
+                return
+            self.gate.holds.remove(hold)
+            while (operation := self.gate.next_free()) is not None:
+                try:
+                    operation.run()
+                except (MLError, cl.Error) as error:
+                    failed.append((operation, error))
+            self._changed.notify_all()
+        for operation, error in failed:
+            operation.fail(self.failure(error) if isinstance(error, cl.Error) else error)
+        self.run_afterwards()
+
+    def blocked_message(self, operation: Operation | None) -> str | None:
+        """Why waiting for `operation` would wait for the calling thread itself; None when it would not."""
+        if operation is None:
+            return None
+        with self.lock:
+            if not self.gate.blocks(operation):
+                return None
+        return "this would wait for a lease that the calling thread holds itself; return the lease first"
+
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Call `call` once the lock is free: for work on another timeline, whose lock must not be taken inside."""
+        self._afterwards.append(call)
+
+    def run_afterwards(self) -> None:
+        """Make the calls that waited for the lock to be free."""
+        while self._afterwards:
+            self._afterwards.popleft()()
+
+    # Waiting -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Wait until everything submitted so far is done.
+
+        Raises InvalidStateError when some of it waits for a lease of the calling thread, or when the device failed.
+        """
+        with self.lock:
+            self.check_alive()
+            self._wait_for_deferred()
+            self.check_alive()
+            error, self._deferred_error = self._deferred_error, None
+        if error is not None:
+            raise error
+        try:
+            self.queue.finish()
+        except cl.Error as failure:
+            raise self.lose_by(failure) from failure
+        with self.lock:
+            self.check_alive()
+            self._marks.clear()
+            self._commands = self._bytes = self._marked_commands = self._marked_bytes = 0
+        self.check_recent()
+
+    def _wait_for_deferred(self) -> None:
+        """Wait, without the lock meanwhile, for the operations deferred now to be enqueued."""
+        earlier = list(self.gate.deferred)
+        while any(op.waiting for op in earlier):
+            message = next((m for op in earlier if (m := self.blocked_message(op))), None)
+            if message is not None:
+                raise InvalidStateError(message)
+            self._changed.wait(1.0)
+
+    def check_recent(self) -> None:
+        """Look at the last events: a command that failed on the device loses the context."""
+        with self.lock:
+            recent, self._recent = self._recent, deque(maxlen=_COMMANDS_PER_MARK)
+        for event in recent:
+            status = event.command_execution_status
+            if status < 0:
+                raise self.lose(f"a command failed on the device with status {status}")
+            if status > 0:
+                self._recent.append(event)
+
+    # Bounds --------------------------------------------------------------------------------------------------
+
+    def throttle(self) -> None:
+        """Wait for the oldest work when too much is in flight."""
+        while self._marked_commands > MAX_COMMANDS or self._marked_bytes > self.max_bytes:
+            with self.lock:
+                if not self._marks:
+                    return
+                event, commands, nbytes = self._marks.popleft()
+                self._marked_commands -= commands
+                self._marked_bytes -= nbytes
+            try:
+                event.wait()
+            except cl.Error as error:
+                raise self.lose_by(error) from error
+
+    def retire(self, nbytes: int) -> None:
+        """Count memory that was replaced while queued work may still use it. Under the lock."""
+        self._bytes += nbytes
+        if self._bytes >= self.max_bytes // 8:
+            self._mark()
+
+    def _mark(self) -> None:
+        event = cl.enqueue_marker(self.queue)
+        self._marks.append((event, self._commands, self._bytes))
+        self._marked_commands += self._commands
+        self._marked_bytes += self._bytes
+        self._commands = self._bytes = 0
+        self._recent.append(event)
+        while self._marks and self._marks[0][0].command_execution_status <= 0:
+            _, commands, nbytes = self._marks.popleft()
+            self._marked_commands -= commands
+            self._marked_bytes -= nbytes
+
+    # Failure -------------------------------------------------------------------------------------------------
+
+    def failure(self, error: cl.Error) -> MLError:
+        """The error to raise for what an OpenCL call refused: OperationError, or loss when the device is gone."""
+        if is_loss(error, self.queue):
+            return self.lose_by(error)
+        return OperationError(f"{self.facts.name}: {error}")
+
+    def lose_by(self, error: BaseException) -> MLError:
+        """Lose the context because of `error`, and the error to raise for it."""
+        return self.lose(f"the device {self.facts.name} failed: {error}")
+
+    def lose(self, message: str) -> MLError:
+        """Lose the context: its objects end as after destroy()."""
+        self._on_loss(message)
+        return DeviceLostError(message)
+
+    def close(self, message: str) -> list[Operation]:
+        """Accept nothing more; the operations that were waiting and never run. Under the lock."""
+        self.lost = message
+        dropped = self.gate.clear()
+        self.arena.release()
+        self._marks.clear()
+        self._recent.clear()
+        self._marked_commands = self._marked_bytes = 0
+        self._changed.notify_all()
+        return dropped
+
+    def _keep_error(self, error: BaseException) -> None:
+        self._deferred_error = self._deferred_error or error
+
+
+def _key(tensor: Any) -> Any:
+    """The storage by which tensors are told apart (a storage stands for itself)."""
+    return getattr(tensor, "_storage", tensor)
