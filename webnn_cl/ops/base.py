@@ -128,15 +128,16 @@ class Call:
         self, argument: str, given: object, *, length: int | None = None, minimum: int = 0, maximum: int = U32_MAX
     ) -> tuple[int, ...]:
         """A sequence of unsigned 32-bit integers, of exactly `length` entries when that is given."""
-        items = self._sequence(argument, given)
-        if length is not None and len(items) != length:
-            raise self.error(argument, f"{len(items)} entries", f"exactly {length} entries")
+        items = self._sequence(argument, given, length)
         return tuple(self._integer(f"{argument}[{i}]", item, minimum, maximum) for i, item in enumerate(items))
 
-    def _sequence(self, argument: str, given: object) -> list[Any]:
+    def _sequence(self, argument: str, given: object, length: int | None) -> list[Any]:
         if isinstance(given, (str, bytes, Mapping, MLOperand)) or not isinstance(given, (Sequence, np.ndarray)):
-            raise self.error(argument, repr(given), "a sequence of ints")
-        return list(given)
+            raise self.error(argument, repr(given), "a sequence")
+        items = list(given)
+        if length is not None and len(items) != length:
+            raise self.error(argument, f"{len(items)} entries", f"exactly {length} entries")
+        return items
 
     def axes(self, argument: str, given: object | None, rank: int) -> tuple[int, ...] | None:
         """A sequence of distinct axes in 0..rank-1; None stays None."""
@@ -176,6 +177,11 @@ class Call:
             raise self.error(argument, repr(given), "a number")
         return int(given) if isinstance(given, (int, np.integer)) else float(given)  # type: ignore[arg-type]
 
+    def f64_list(self, argument: str, given: object, *, length: int) -> tuple[float, ...]:
+        """A sequence of exactly `length` finite numbers."""
+        items = self._sequence(argument, given, length)
+        return tuple(self.f64(f"{argument}[{i}]", item) for i, item in enumerate(items))
+
     def boolean(self, argument: str, given: object) -> bool:
         """A bool; numbers are refused."""
         if not isinstance(given, (bool, np.bool_)):
@@ -188,6 +194,11 @@ class Call:
             if isinstance(given, str) and given == choice:
                 return choice
         raise self.error(argument, repr(given), ", ".join(repr(a) for a in allowed))
+
+    def enum_list(self, argument: str, given: object, allowed: Sequence[_T], *, length: int) -> tuple[_T, ...]:
+        """A sequence of exactly `length` of the strings `allowed`."""
+        items = self._sequence(argument, given, length)
+        return tuple(self.enum(f"{argument}[{i}]", item, allowed) for i, item in enumerate(items))
 
     # Outputs ------------------------------------------------------------------------------------------------
 
