@@ -1,0 +1,58 @@
+"""Rules for the whole suite: on CI a skip is a failure unless the device is the reason, and --every thins the cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+DEVICE = "device"  # how the reason of a skip begins that CI accepts: no package could change it
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--every N: for simulators, on which the whole suite would take hours."""
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th parametrized case only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first and every N-th case of each parametrized test."""
+    every = config.getoption("--every")
+    seen: dict[str, int] = {}
+    kept, dropped = [], []
+    for item in items:
+        name = item.nodeid.split("[")[0]
+        seen[name] = seen.get(name, -1) + 1
+        (dropped if seen[name] % every else kept).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def forbidden(report: Any) -> bool:
+    """Whether a report is a skip that CI does not accept."""
+    if not (os.environ.get("CI") and report.skipped) or hasattr(report, "wasxfail"):
+        return False
+    return not str(report.longrepr[2]).removeprefix("Skipped: ").startswith(DEVICE)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, None]:
+    """A skipped test."""
+    outcome = yield
+    fail(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, None]:
+    """A skipped file."""
+    outcome = yield
+    fail(outcome.get_result())
+
+
+def fail(report: Any) -> None:
+    """Turn a skip that CI does not accept into a failure."""
+    if forbidden(report):
+        report.longrepr = f"skipped on CI, though not for want of a device: {report.longrepr[2]}"
+        report.outcome = "failed"
