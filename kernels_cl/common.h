@@ -29,7 +29,8 @@ typedef struct { long d[8]; } dims_t;
 #define ROUND8(T, v) CAT2(round8_, T)(v)
 #define T_HIGHEST(T) CAT2(highest_, T)    // identity of min: infinity for floats
 #define T_LOWEST(T) CAT2(lowest_, T)      // identity of max
-#define CONVERT8(T, v) CAT2(convert_, VTYPE(T))(v)
+#define CONVERT8(T, v) CAT2(convert_, VTYPE(T))(v)  // between compute types; integers keep the low bits
+#define CONVERT1(T, v) ((CTYPE(T))(v))
 
 // One name for both widths: lane-wise b where the comparison m holds, else a. Never select(), max() or min() on
 // long8 and ulong8: pip PoCL aborts on the first and computes the others wrongly on AVX-512 machines.

@@ -14,7 +14,11 @@ from webnn_cl.dtypes import cast_parameter, dtype_of, normalize_data_type
 from webnn_cl.errors import InvalidStateError, MLTypeError, argument_error, printable
 from webnn_cl.graph import MLGraph
 from webnn_cl.operand import MLOperand
+from webnn_cl.ops.activation import ActivationMixin
 from webnn_cl.ops.base import BuilderBase, check_desc, parse_shape
+from webnn_cl.ops.casting import CastingMixin
+from webnn_cl.ops.logical import LogicalMixin
+from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
 from webnn_cl.tensor import MLTensor
 
@@ -28,6 +32,10 @@ __all__ = ["MLGraphBuilder"]
 
 
 class MLGraphBuilder(
+    LogicalMixin,
+    ActivationMixin,
+    CastingMixin,
+    QuantizationMixin,
     BuilderBase,
 ):
     """Builds one graph for `context` (W3C WebNN, "The MLGraphBuilder interface").
