@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,8 @@ sys.path.insert(0, str(EXAMPLES))
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """One example in a process of its own."""
     command = [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
 
 
 def fetched(name: str) -> None:
