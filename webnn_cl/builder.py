@@ -17,9 +17,11 @@ from webnn_cl.operand import MLOperand
 from webnn_cl.ops.activation import ActivationMixin
 from webnn_cl.ops.base import BuilderBase, check_desc, parse_shape
 from webnn_cl.ops.casting import CastingMixin
+from webnn_cl.ops.custom import CustomMixin
 from webnn_cl.ops.logical import LogicalMixin
 from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
+from webnn_cl.ops.shaping import ShapingMixin
 from webnn_cl.tensor import MLTensor
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class MLGraphBuilder(
     ActivationMixin,
     CastingMixin,
     QuantizationMixin,
+    CustomMixin,
+    ShapingMixin,
     BuilderBase,
 ):
     """Builds one graph for `context` (W3C WebNN, "The MLGraphBuilder interface").

@@ -32,6 +32,7 @@ class ChainText:
     inputs: list[Value] = field(default_factory=list)
     parameters: list[tuple[str, str, np.generic]] = field(default_factory=list)
     names: dict[Value, str] = field(default_factory=dict)
+    code: dict[str, None] = field(default_factory=dict)
 
 
 class Chain:
@@ -56,6 +57,8 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
         variables = {role: _operand(text, value) for role, value in node.inputs.items()}
         expression = node.op.expression
         assert expression is not None
+        if expression.code:
+            text.code[expression.code(node, width)] = None
         first = next(iter(node.inputs.values())).data_type
         for name in expression.params:
             variables[name] = _parameter(text, node.attrs[name], first)
@@ -194,7 +197,7 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
         "LOAD_FULL": " ".join(full),
         "LOAD_TAIL": " ".join(tail),
     }
-    kernel = Kernel("elementwise.cl", "elementwise_linear", defines, headers=("elementwise.h",))
+    kernel = Kernel("elementwise.cl", "elementwise_linear", defines, "\n".join(text.code), ("elementwise.h",))
     size = chain.output.desc.size
     args: list[Arg] = [*(a.value for a in accesses), *values, chain.output, np.int64(size)]
     lowering.launch(kernel, args, (-(-size // LANES),), LINEAR_LOCAL, _in_place(chain, accesses))
@@ -235,6 +238,6 @@ def _launch_rows(
     rows = chain.output.desc.size // inner
     blocks = -(-inner // LANES)
     local = ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
-    kernel = Kernel("elementwise.cl", "elementwise_rows", defines, headers=("elementwise.h",))
+    kernel = Kernel("elementwise.cl", "elementwise_rows", defines, "\n".join(text.code), ("elementwise.h",))
     args += [*values, chain.output, np.int64(inner), np.int64(rows), np.int32(len(outer)), dims(outer)]
     lowering.launch(kernel, args, (blocks, rows), local, _in_place(chain, accesses))

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from webnn_cl.compiler.ir import Constant
-from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan
+from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
 from webnn_cl.opencl.memory import allocate
@@ -39,10 +39,10 @@ class Prepared:
                 self._set_scalars(index, command)
         # What the hot loop needs, and nothing more.
         self._steps = [
-            (kernel, c.global_size, c.local_size) if isinstance(c, Launch) else None
+            (kernel, c.global_size, c.local_size) if isinstance(c, Launch) and c.guard is None else None
             for kernel, c in zip(self._kernels, self.commands, strict=True)
         ]
-        self.copied = {b for c in self.commands if isinstance(c, Copy) for b in c.buffers()}
+        self.copied = {b for c in self.commands if isinstance(c, Copy) or c.guard is not None for b in c.buffers()}
 
     def _set_scalars(self, index: int, command: Launch) -> None:
         kernel = self._kernels[index]
@@ -51,7 +51,7 @@ class Prepared:
             if isinstance(arg, Buffer):
                 self._sites.setdefault(arg, []).append((index, position))
             else:
-                kernel.set_arg(position, np.frombuffer(arg, np.uint8) if isinstance(arg, bytes) else arg)
+                kernel.set_arg(position, _argument(arg))
 
     def buffers(self) -> list[Buffer]:
         """Every buffer that the commands refer to."""
@@ -75,11 +75,11 @@ class Prepared:
         launch = cl.enqueue_nd_range_kernel
         index = 0
         try:
-            for index, step in enumerate(self._steps):  # noqa: B007
+            for index, step in enumerate(self._steps):
                 if step is not None:
                     event = launch(queue, step[0], step[1], step[2])
                 else:
-                    event = self._copy(queue, index)
+                    event = self._other(queue, index)
         except cl.Error as error:
             raise self._failure(index, error) from error
         return event
@@ -91,12 +91,18 @@ class Prepared:
             if step is not None:
                 events.append(cl.enqueue_nd_range_kernel(queue, *step))
             else:
-                events.append(self._copy(queue, index))
+                events.append(self._other(queue, index))
         return events
 
-    def _copy(self, queue: cl.CommandQueue, index: int) -> cl.Event:
+    def _other(self, queue: cl.CommandQueue, index: int) -> cl.Event:
+        """A copy, or a guarded launch."""
         command = self.commands[index]
-        assert isinstance(command, Copy)
+        if isinstance(command, Launch):
+            assert command.guard is not None
+            scalars = [_argument(a) for a in command.args if not isinstance(a, Buffer)]
+            buffers = [self._memory[b] for b in command.buffers()]
+            kernel = self._kernels[index]
+            return command.guard.enqueue(queue, kernel, buffers, scalars, command.global_size, command.local_size)
         source, target = self._memory[command.source], self._memory[command.destination]
         return cl.enqueue_copy(queue, target, source, byte_count=command.nbytes)
 
@@ -106,6 +112,10 @@ class Prepared:
             return OperationError(f"the device refused a copy: {error}")
         shapes = ", ".join(f"{role} {value.desc}" for role, value in node.inputs.items())
         return OperationError(f"{describe_operator(node.op.name, node.label)} ({shapes}): the device refused: {error}")
+
+
+def _argument(arg: Scalar) -> Any:
+    return np.frombuffer(arg, np.uint8) if isinstance(arg, bytes) else arg
 
 
 class Executable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.ir import Constant, Graph, Node, Value
 from webnn_cl.opencl.memory import allocate

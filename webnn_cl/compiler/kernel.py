@@ -19,11 +19,13 @@ _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 class Kernel:
     """One specialised OpenCL C kernel, equal to another when its text is.
 
-    `template` is a file of `kernels_cl`, `entry` the kernel function in it, `defines` its macros and `code`
-    generated text put before the template. `headers` are files included once per program after common.h.
+    `template` is a file of `kernels_cl` (or "" when `code` is all), `entry` the kernel function in it, `defines` its
+    macros and `code` generated text put before the template. `headers` are files included once per program after
+    common.h. An `isolated` kernel keeps its function's name and is built in a program of its own: a user's text
+    may define what it likes.
     """
 
-    __slots__ = ("code", "defines", "entry", "headers", "key", "template")
+    __slots__ = ("code", "defines", "entry", "headers", "isolated", "key", "template")
 
     def __init__(
         self,
@@ -32,12 +34,14 @@ class Kernel:
         defines: Mapping[str, object] | None = None,
         code: str = "",
         headers: Sequence[str] = (),
+        isolated: bool = False,
     ) -> None:
         self.template = template
         self.entry = entry
         self.defines = tuple(sorted((k, str(v)) for k, v in (defines or {}).items()))
         self.code = code
         self.headers = tuple(headers)
+        self.isolated = isolated
         text = "\0".join([*map(repr, self.defines), code, entry, *map(_text, self.headers), _text(template)])
         self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -53,11 +57,13 @@ class Kernel:
     @property
     def name(self) -> str:
         """The kernel function's name in the program."""
-        return f"{self.entry}_{self.key}"
+        return self.entry if self.isolated else f"{self.entry}_{self.key}"
 
     def source(self) -> str:
         """This instance's text: own names for all its functions, macros that end with it."""
         body = f"{self.code}\n{_text(self.template)}"
+        if self.isolated:
+            return "\n".join([*(f"#define {name} {value}" for name, value in self.defines), body])
         functions = dict.fromkeys(_FUNCTION.findall(body))
         macros = dict.fromkeys([k for k, _ in self.defines] + _DEFINE.findall(body))
         lines = [f"// {self.template}: {self.name}"]
@@ -77,4 +83,4 @@ def program_source(kernels: Iterable[Kernel]) -> str:
 
 @cache
 def _text(name: str) -> str:
-    return kernels_cl.read(name)
+    return kernels_cl.read(name) if name else ""

@@ -13,6 +13,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import normalize_data_type
 
 if TYPE_CHECKING:
+    from webnn_cl.interop.guard import GuardedLaunch
     from webnn_cl.opencl.facts import DeviceFacts
 
 __all__ = ["Buffer", "Copy", "Launch", "Lowering", "Plan", "dims"]
@@ -48,6 +49,8 @@ class Launch:
     node: Node | None
     # Buffers the kernel reads and writes at the same element, so that one memory can serve for both.
     in_place: tuple[tuple[Buffer, Buffer], ...] = ()
+    # Runs the kernel between canaries instead (a user's kernel under check=True).
+    guard: GuardedLaunch | None = None
 
     def buffers(self) -> list[Buffer]:
         return [a for a in self.args if isinstance(a, Buffer)]
@@ -110,6 +113,7 @@ class Lowering:
         global_size: Sequence[int],
         local_size: Sequence[int] | None = None,
         in_place: Sequence[tuple[Arg, Arg]] = (),
+        guard: GuardedLaunch | None = None,
     ) -> None:
         """Enqueue `kernel` at every dispatch (or once at build, inside `packed`).
 
@@ -121,7 +125,7 @@ class Lowering:
         rounded = tuple(-(-g // n) * n for g, n in zip(global_size, local, strict=True))
         resolved = tuple(self.buffer(a) if isinstance(a, Value) else a for a in args)
         pairs = tuple((self._resolve(a), self._resolve(b)) for a, b in in_place)
-        self._target.append(Launch(kernel, resolved, rounded, local, self._node, pairs))
+        self._target.append(Launch(kernel, resolved, rounded, local, self._node, pairs, guard))
 
     def scratch(self, nbytes: int) -> Buffer:
         """Temporary memory, alive from the first launch that uses it to the last."""

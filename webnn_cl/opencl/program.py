@@ -42,12 +42,18 @@ def built_kernels(context: cl.Context, device: cl.Device, kernels: Iterable[Kern
         cache = _caches.setdefault(context, {})
         suffix = f"@{device.int_ptr}"
         missing = [k for k in wanted if k.key + suffix not in cache]
-        if missing:
-            program = build_program(context, device, program_source(missing), OPTIONS)
+        for group in _groups(missing):
+            program = build_program(context, device, program_source(group), OPTIONS)
             STATS.programs_built += 1
-            STATS.kernels_built += len(missing)
-            cache.update({k.key + suffix: program for k in missing})
+            STATS.kernels_built += len(group)
+            cache.update({k.key + suffix: program for k in group})
         return {k: cache[k.key + suffix] for k in wanted}
+
+
+def _groups(kernels: list[Kernel]) -> list[list[Kernel]]:
+    """One program for all, but for isolated kernels."""
+    together = [k for k in kernels if not k.isolated]
+    return [*([together] if together else []), *([k] for k in kernels if k.isolated)]
 
 
 def build_program(context: cl.Context, device: cl.Device, source: str, options: str) -> cl.Program:
@@ -58,4 +64,12 @@ def build_program(context: cl.Context, device: cl.Device, source: str, options: 
             # PoCL keeps its own cache, and asking it for binaries, as pyopencl's cache does, compiles twice.
             return cl.Program(context, source).build(options=options, devices=[device], cache_dir=False)
         except cl.Error as error:
-            raise OperationError(f"building a program for {device.name.strip()} failed: {error}") from error
+            raise OperationError(f"{device.name.strip()} can't build the program:\n{_build_log(error)}") from error
+
+
+def _build_log(error: cl.Error) -> str:
+    """The compiler's own words, without pyopencl's frame around them."""
+    text = str(error)
+    start = text.find("Build on ")
+    body = text[text.find("\n", start) :] if start >= 0 else text
+    return body.split("\n(options:")[0].strip()

@@ -26,7 +26,8 @@ class Expression:
     * ``{V}`` the compute type of the first operand at this width (``float8`` or ``float``), ``{S}`` its scalar,
       ``{M}`` the signed integer type of comparisons at this width, ``{T}`` its storage name;
     * ``{OV}`` ``{OS}`` ``{OT}`` the same of the output; ``{W}`` the width, ``8`` or ``1``, to end a macro's or a
-      helper's name with (``SEL{W}(a, b, mask)``, ``BOOL{W}(mask)``, ``wn_erf{W}(x)``).
+      helper's name with (``SEL{W}(a, b, mask)``, ``BOOL{W}(mask)``, ``wn_erf{W}(x)``), ``{N}`` the same but empty
+      for one lane, as in type names.
 
     Literals need a cast that fits both widths: ``({V})(1)``. Helpers live in ``kernels_cl/elementwise.h``.
     The value must have the output's compute type; rounding to float16 is added by the compiler.
@@ -34,6 +35,8 @@ class Expression:
 
     text: str | Callable[[Node], str]
     params: tuple[str, ...] = ()
+    # Function definitions that the text calls, for a node and a width, put before the kernel.
+    code: Callable[[Node, int], str] | None = None
 
     def render(self, node: Node, variables: dict[str, str], width: int) -> str:
         """The expression for `node` with operands and parameters named by `variables`, at `width` lanes."""
@@ -50,5 +53,6 @@ class Expression:
             OS=out.compute,
             OT=out.storage,
             W=width,
+            N=suffix,
             **variables,
         )
