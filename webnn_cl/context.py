@@ -11,6 +11,8 @@ import numpy as np
 
 from webnn_cl.arrays import data_for, described_data
 from webnn_cl.compiler.ir import TensorDesc
+from webnn_cl.compute import compute, enqueue_graph
+from webnn_cl.dispatch import bind
 from webnn_cl.dtypes import normalize_data_type
 from webnn_cl.errors import InvalidStateError, MLError, MLTypeError
 from webnn_cl.future import MLFuture
@@ -231,6 +233,30 @@ class MLContext:
         tensor._check_usable(self, where)
 
     # Running -------------------------------------------------------------------------------------------------
+
+    def dispatch(
+        self, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
+    ) -> None:
+        """Run `graph` on these tensors, after all earlier work on them; the device is not waited for.
+
+        Every input and output of the graph is bound, by name, to a tensor of its very type and shape, and no tensor
+        twice. Raises MLTypeError otherwise, InvalidStateError when the graph is destroyed or lost, OperationError when
+        the device refuses (then ``graph.lost`` resolves and the context lives on).
+        """
+        timeline = self._timeline
+        timeline.throttle()
+        with timeline.lock:
+            fork.check()
+            bound_inputs, bound_outputs = bind(self, graph, inputs, outputs)
+            enqueue_graph(timeline, graph, bound_inputs, bound_outputs)
+
+    def compute(self, graph: MLGraph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+        """Run `graph` on host data and return its outputs by name; waits for the device.
+
+        Lists and arrays of other number types are converted to an input's type when no value changes. Raises MLTypeError
+        when one would change, and for wrong names or shapes; else as `dispatch` and `read_tensor`.
+        """
+        return compute(self, graph, inputs)
 
     def finish(self) -> None:
         """Wait until everything submitted so far is done.

@@ -99,7 +99,7 @@ class Timeline:
                 self._run(run, commands)
                 return None
             operation = Operation(
-                map(_key, reads), map(_key, writes), lambda: self._run(run, commands), fail or self._keep_error
+                map(_key, reads), map(_key, writes), lambda: self._run(run, commands), fail or self.keep_error
             )
             if self.gate.passes(operation):
                 self._run(run, commands)
@@ -266,11 +266,14 @@ class Timeline:
 
     # Failure -------------------------------------------------------------------------------------------------
 
-    def failure(self, error: cl.Error) -> MLError:
-        """The error to raise for what an OpenCL call refused: OperationError, or loss when the device is gone."""
+    def failure(self, error: cl.Error, told: MLError | None = None) -> MLError:
+        """The error to raise for what an OpenCL call refused: OperationError (`told`, when it is explained already).
+
+        When the device turns out to be gone, the context is lost and that is the error.
+        """
         if is_loss(error, self.queue):
             return self.lose_by(error)
-        return OperationError(f"{self.facts.name}: {error}")
+        return told or OperationError(f"{self.facts.name}: {error}")
 
     def lose_by(self, error: BaseException) -> MLError:
         """Lose the context because of `error`, and the error to raise for it."""
@@ -292,7 +295,8 @@ class Timeline:
         self._changed.notify_all()
         return dropped
 
-    def _keep_error(self, error: BaseException) -> None:
+    def keep_error(self, error: BaseException) -> None:
+        """Let the next `finish` raise `error`, the failure of work that was deferred."""
         self._deferred_error = self._deferred_error or error
 
 

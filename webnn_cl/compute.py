@@ -1,0 +1,89 @@
+"""Running a graph: the enqueue that dispatch() and compute() share, and compute()'s way from host to host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+
+from webnn_cl.arrays import data_for
+from webnn_cl.compiler.ir import TensorDesc
+from webnn_cl.convert import converted
+from webnn_cl.dispatch import Bound, check_graph
+from webnn_cl.errors import OperationError, argument_error
+from webnn_cl.opencl import fork, transfer
+from webnn_cl.opencl.memory import Storage, allocate, allocate_from
+from webnn_cl.opencl.order import Operation
+from webnn_cl.opencl.timeline import Timeline
+from webnn_cl.outputs import target_for
+
+if TYPE_CHECKING:
+    from webnn_cl.context import MLContext
+    from webnn_cl.graph import MLGraph
+
+__all__ = ["compute", "enqueue_graph"]
+
+
+def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bound) -> Operation | None:
+    """Submit one run of `graph`; a refusal settles ``graph.lost``. Under the lock."""
+    executable = graph._executable
+    assert executable is not None
+
+    def run(queue: Any) -> Any:
+        return executable.enqueue(queue, {key: storage.buffer for bound in (inputs, outputs) for key, storage in bound})
+
+    def fail(error: BaseException) -> None:
+        graph._end(f"a dispatch failed: {error}")
+        timeline.keep_error(error)
+
+    try:
+        return timeline.submit_locked(
+            [s for _, s in inputs], [s for _, s in outputs], run, fail, len(executable.commands) or 1
+        )
+    except OperationError as error:
+        graph._end(f"a dispatch failed: {error}")
+        if isinstance(error.__cause__, cl.Error):
+            raise timeline.failure(error.__cause__, error) from error.__cause__
+        raise
+
+
+def compute(context: MLContext, graph: MLGraph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Write, dispatch and read in one; see ``MLContext.compute``."""
+    fork.check()
+    check_graph(context, graph, "compute")
+    arrays = _arrays(graph.inputs, inputs)
+    timeline, unified = context._timeline, context._facts.unified_memory
+    timeline.throttle()
+    # Memory of this call alone: the inputs arrive with their copies, and no other call can be in the way.
+    bound_inputs: Bound = [
+        (("in", n), Storage(allocate_from(context._cl, a, unified), a.nbytes)) for n, a in arrays.items()
+    ]
+    bound_outputs: Bound = [
+        (("out", n), Storage(allocate(context._cl, d.nbytes, unified), d.nbytes)) for n, d in graph.outputs.items()
+    ]
+    with timeline.lock:
+        check_graph(context, graph, "compute")
+        enqueue_graph(timeline, graph, bound_inputs, bound_outputs)
+        pending = {
+            key[1]: _read(timeline, storage, graph.outputs[key[1]]) for key, storage in bound_outputs
+        }
+    for read in pending.values():
+        transfer.wait_here(read)
+    return {name: read.future.result() for name, read in pending.items()}
+
+
+def _read(timeline: Timeline, storage: Storage, desc: TensorDesc) -> transfer.PendingRead:
+    return transfer.read(timeline, storage, desc.nbytes, target_for(None, desc, "compute"), watched=False)
+
+
+def _arrays(declared: Mapping[str, TensorDesc], given: Any) -> dict[str, np.ndarray[Any, Any]]:
+    if not isinstance(given, Mapping) or set(given) != set(declared):
+        names = list(given) if isinstance(given, Mapping) else repr(given)
+        raise argument_error("compute", "inputs", f"the names {names}", f"exactly the names {list(declared)}")
+    result = {}
+    for name, desc in declared.items():
+        where = f"compute: inputs[{name!r}]"
+        result[name] = data_for(converted(given[name], desc, where), desc, where)
+    return result

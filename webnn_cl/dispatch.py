@@ -1,0 +1,112 @@
+"""The checks of dispatch() (W3C WebNN, "MLContext.dispatch"), quick when all is well and exact when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from webnn_cl.errors import InvalidStateError, MLTypeError, argument_error
+from webnn_cl.graph import MLGraph
+from webnn_cl.tensor import MLTensor
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import TensorDesc
+    from webnn_cl.context import MLContext
+    from webnn_cl.opencl.memory import Storage
+
+__all__ = ["Bound", "bind", "check_graph"]
+
+Bound = list[tuple[tuple[str, str], "Storage"]]
+"""Key of the executable, ("in" | "out", name), and the memory bound to it."""
+
+
+def bind(
+    context: MLContext, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
+) -> tuple[Bound, Bound]:
+    """The memory bound to every input and output; the error of the first failed check otherwise. Under the lock."""
+    if graph.__class__ is not MLGraph or graph._context is not context or graph._executable is None:
+        _explain(context, graph, inputs, outputs)
+    try:
+        bound_inputs = _quick("in", context, graph._inputs, inputs)
+        bound_outputs = _quick("out", context, graph._outputs, outputs)
+    except (AttributeError, TypeError):  # not a mapping, or of something else than tensors
+        _explain(context, graph, inputs, outputs)
+    if bound_inputs is None or bound_outputs is None:
+        _explain(context, graph, inputs, outputs)
+    # Two tensors never share a Storage, so equal storages are equal tensors.
+    if len({id(s) for _, s in bound_inputs} | {id(s) for _, s in bound_outputs}) != len(inputs) + len(outputs):
+        _explain(context, graph, inputs, outputs)
+    return bound_inputs, bound_outputs
+
+
+def _quick(
+    side: str, context: MLContext, declared: Mapping[str, TensorDesc], given: Mapping[str, MLTensor]
+) -> Bound | None:
+    if len(declared) != len(given):
+        return None
+    bound: Bound = []
+    for name, desc in declared.items():
+        tensor = given.get(name)
+        if tensor.__class__ is not MLTensor or tensor is None:
+            return None
+        if tensor._context is not context or tensor._destroyed or tensor._constant:
+            return None
+        own = tensor._desc
+        if own.shape != desc.shape or own.data_type != desc.data_type:
+            return None
+        storage = tensor._storage
+        if storage.read_only and side == "out":
+            return None
+        bound.append(((side, name), storage))
+    return bound
+
+
+def check_graph(context: MLContext, graph: object, where: str) -> None:
+    """MLTypeError unless `graph` is a graph of `context`; InvalidStateError when it is destroyed."""
+    if not isinstance(graph, MLGraph):
+        raise argument_error(where, "graph", repr(graph), "an MLGraph")
+    if graph._context is not context:
+        raise argument_error(where, "graph", "a graph of another context", "a graph of this context")
+    if graph._executable is None:
+        reason = graph.lost.result() if graph.lost.done() else "the graph was destroyed"
+        raise InvalidStateError(f"{where}: the graph can't run: {reason}")
+
+
+def _explain(context: MLContext, graph: MLGraph, inputs: Any, outputs: Any) -> NoReturn:
+    """Raise the error of the first check that fails, in the specification's order."""
+    for argument, given in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(given, Mapping):
+            raise argument_error("dispatch", argument, repr(given), "a mapping of names to tensors")
+    for label, tensor in _labelled(inputs, outputs):
+        if not isinstance(tensor, MLTensor):
+            raise argument_error("dispatch", label, repr(tensor), "an MLTensor")
+    check_graph(context, graph, "dispatch")
+    seen: dict[int, str] = {}
+    for label, tensor in _labelled(inputs, outputs):
+        other = seen.setdefault(id(tensor), label)
+        if other != label:
+            raise argument_error("dispatch", label, f"the tensor that is also {other}", "each tensor once")
+    for label, tensor in _labelled(inputs, outputs):
+        tensor._check_usable(context, f"dispatch: {label}")
+    _explain_side("inputs", graph.inputs, inputs)
+    _explain_side("outputs", graph.outputs, outputs)
+    raise MLTypeError("dispatch: the arguments changed while they were checked")
+
+
+def _labelled(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for argument, given in (("inputs", inputs), ("outputs", outputs)):
+        for name, tensor in given.items():
+            yield f"{argument}[{name!r}]", tensor
+
+
+def _explain_side(argument: str, declared: Mapping[str, TensorDesc], given: Mapping[str, MLTensor]) -> None:
+    if set(declared) != set(given):
+        raise argument_error("dispatch", argument, f"the names {list(given)}", f"exactly the names {list(declared)}")
+    for name, desc in declared.items():
+        tensor, label = given[name], f"{argument}[{name!r}]"
+        if tensor.constant:
+            raise argument_error("dispatch", label, "a constant tensor", "a tensor made by create_tensor")
+        if (tensor.shape, tensor.data_type) != (desc.shape, desc.data_type):
+            raise argument_error("dispatch", label, f"{tensor._desc}", f"{desc}")
+        if tensor._storage.read_only and argument == "outputs":
+            raise argument_error("dispatch", label, "a tensor over read-only memory", "a tensor that can be written")
