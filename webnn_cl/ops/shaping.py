@@ -90,9 +90,7 @@ SLICE = register(
 SPLIT = register(
     OpRecord("split", "split", operands=_WITH_AXIS, outputs=(Output("outputs", like="input"),), lower=lower_split)
 )
-TILE = register(
-    OpRecord("tile", "tile", operands=_INPUT, outputs=_OUTPUT, lower=lower_tile, meta={"view": _tile_view})
-)
+TILE = register(OpRecord("tile", "tile", operands=_INPUT, outputs=_OUTPUT, lower=lower_tile, meta={"view": _tile_view}))
 TRANSPOSE = register(
     OpRecord(
         "transpose",
@@ -262,9 +260,7 @@ class ShapingMixin(BuilderBase):
         shape = tuple(n * count for n, count in zip(x.shape, counts, strict=True))
         return call.emit(TensorDesc(x.data_type, shape), {"repetitions": counts})
 
-    def transpose(
-        self, input: MLOperand, *, permutation: Sequence[int] | None = None, label: str = ""
-    ) -> MLOperand:
+    def transpose(self, input: MLOperand, *, permutation: Sequence[int] | None = None, label: str = "") -> MLOperand:
         """Permute the axes: axis k of the result is axis ``permutation[k]`` of the input (W3C WebNN, "transpose").
 
         `input`: any data type, rank 0 to 8. `permutation`: each axis once; default: all axes reversed.
@@ -280,9 +276,7 @@ class ShapingMixin(BuilderBase):
             raise call.error("permutation", list(order), f"a permutation of the {rank} axes")
         return call.emit(TensorDesc(x.data_type, tuple(x.shape[k] for k in order)), {"permutation": order})
 
-    def triangular(
-        self, input: MLOperand, *, upper: bool = True, diagonal: int = 0, label: str = ""
-    ) -> MLOperand:
+    def triangular(self, input: MLOperand, *, upper: bool = True, diagonal: int = 0, label: str = "") -> MLOperand:
         """Keep one triangle of each matrix of the last two dimensions, zeros elsewhere (W3C WebNN, "triangular").
 
         `input`: any data type, rank 2 to 8. With row r and column c, `upper` keeps ``c - r >= diagonal``, otherwise

@@ -42,9 +42,7 @@ def lower_split(node: Node, lowering: Lowering) -> None:
         _move_pieces(lowering, source, node.outputs, node.attrs["axis"], defines)
 
 
-def _move_pieces(
-    lowering: Lowering, whole: Value, pieces: Sequence[Value], axis: int, defines: dict[str, str]
-) -> None:
+def _move_pieces(lowering: Lowering, whole: Value, pieces: Sequence[Value], axis: int, defines: dict[str, str]) -> None:
     size = dtype_of(whole.data_type).size
     rows = math.prod(whole.shape[:axis])
     pitch = whole.desc.size // rows
@@ -113,9 +111,7 @@ def lower_tile(node: Node, lowering: Lowering) -> None:
         _tile(lowering, source, source.shape, node.attrs["repetitions"], target, dtype_of(target.data_type).size)
 
 
-def _tile(
-    lowering: Lowering, source: Arg, shape: Sequence[int], counts: Sequence[int], target: Arg, size: int
-) -> None:
+def _tile(lowering: Lowering, source: Arg, shape: Sequence[int], counts: Sequence[int], target: Arg, size: int) -> None:
     view = View.packed(shape).repeated(counts)
     if len(view.collapsed().shape) <= MAX_DIMS:
         copy_view(lowering, source, view, target, size)
