@@ -1,8 +1,8 @@
 """What the spec allows: data types and ranks of every operand and output, restated independently of the library.
 
-One row per group of operators: names, then `role:types:ranks` for operands and outputs. `=a` means the type (or the rank)
-of operand `a`; N is the implementation's maximum rank. The source is the spec's tensor-limit tables of June 2026, with
-isNaN/isInfinite restricted to floats as the steps demand and rank 0 allowed for gather's output.
+One row per group of operators: names, then `role:types:ranks` for operands and outputs. `=a` means the type (or the
+rank) of operand `a`; N is the implementation's maximum rank. The source is the spec's tensor-limit tables of June 2026,
+with isNaN/isInfinite restricted to floats as the steps demand and rank 0 allowed for gather's output.
 """
 
 from __future__ import annotations

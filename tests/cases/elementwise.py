@@ -1,0 +1,101 @@
+"""Element-wise binary, logical and unary operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.cases.model import RANK_SHAPES, Case, T, ranks_with_types, types_of
+
+ARITHMETIC = ("add", "sub", "mul", "div", "max", "min", "pow")
+COMPARISONS = ("equal", "not_equal", "greater", "greater_or_equal", "lesser", "lesser_or_equal")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+BINARY = (*ARITHMETIC, *COMPARISONS, *LOGICAL)
+UNARY = (
+    *("abs", "ceil", "cos", "erf", "exp", "floor", "identity", "log", "neg", "reciprocal", "round_even"),
+    *("sign", "sin", "sqrt", "tan", "is_nan", "is_infinite", "logical_not"),
+)
+
+# Shapes of a and b: equal, scalars, rows and columns, leading and inner ones, different ranks, both sides growing.
+BROADCASTS = (
+    ((3, 5, 7), (3, 5, 7)),
+    ((), ()),
+    ((1,), ()),
+    ((), (4, 5)),
+    ((17,), (1,)),
+    ((2, 3, 9), (9,)),
+    ((3, 1), (2, 3, 4)),
+    ((2, 3, 1), (3, 8)),
+    ((2, 1, 4), (3, 1)),
+    ((5, 1, 1, 2), (1, 3, 2, 1)),
+    ((1, 4, 1, 3), (2, 1, 5, 1)),
+    ((4, 8, 8), (4, 1, 8)),
+)
+
+
+def binary_cases() -> Iterator[Case]:
+    for op in BINARY:
+        types = types_of(op)
+        logical = op in LOGICAL
+        for data_type in types:
+            edges = "bool" if logical else "edges"
+            # Every edge value against every other one; 33 is the number of float edge values.
+            yield Case(op, {"a": T((33, 1), data_type, edges), "b": T((33,), data_type, edges)})
+            yield Case(op, {"a": T((107,), data_type, "wide"), "b": T((107,), data_type, "wide")})
+            yield Case(op, {"a": T((4, 9), data_type, "ties"), "b": T((4, 9), data_type, "ties")})
+        for turn, (a, b) in enumerate(BROADCASTS):
+            data_type = types[turn % len(types)]
+            values = "bool" if logical else "small"
+            yield Case(op, {"a": T(a, data_type, values), "b": T(b, data_type, values)})
+            yield Case(op, {"a": T(a, types[0], values), "b": T(b, types[0], values)}, constants=frozenset({"b"}))
+        for shape, data_type in ranks_with_types(op):
+            values = "bool" if logical else "small"
+            other = tuple(1 if axis % 2 else size for axis, size in enumerate(shape))
+            yield Case(op, {"a": T(shape, data_type, values), "b": T(other, data_type, values)})
+        values = "bool" if logical else "positive"
+        yield Case(op, {"a": T((256, 1024), types[0], values), "b": T((256, 1024), types[0], values)}, timed=True)
+
+
+def power_cases() -> Iterator[Case]:
+    """pow where it matters: integral exponents of negative bases, roots, integer bases with small exponents."""
+    for data_type in ("float32", "float16"):
+        exponents = T((9,), data_type, [-2, -1, -0.5, 0, 0.5, 1, 2, 3, 10])
+        yield Case("pow", {"a": T((64, 1), data_type, "small"), "b": exponents})
+        yield Case("pow", {"a": T((64,), data_type, "positive"), "b": T((64,), data_type, "small")})
+    for data_type in types_of("pow")[2:]:
+        yield Case("pow", {"a": T((19, 1), data_type, "small"), "b": T((19,), data_type, "small")})
+
+
+def unary_cases() -> Iterator[Case]:
+    for op in UNARY:
+        role = "a" if op.startswith(("is_", "logical")) else "input"
+        types = types_of(op)
+        for data_type in types:
+            recipes = ("bool",) if op == "logical_not" else ("edges", "wide", "small")
+            for recipe in recipes:
+                yield Case(op, {role: T((107,), data_type, recipe)})
+        for shape, data_type in ranks_with_types(op):
+            yield Case(op, {role: T(shape, data_type, "small")})
+        yield Case(op, {role: T(RANK_SHAPES[3], types[0], "small")}, constants=frozenset({role}))
+        yield Case(op, {role: T((256, 1024), types[0], "positive")}, timed=True)
+
+
+def accuracy_cases() -> Iterator[Case]:
+    """Dense samples where functions have their hard spots."""
+    for data_type in ("float32", "float16"):
+        for op in ("sin", "cos", "tan"):
+            yield Case(op, {"input": T((400,), data_type, "range:-10:10")})
+            yield Case(op, {"input": T((400,), data_type, "range:-60000:60000")})
+        yield Case("exp", {"input": T((400,), data_type, "range:-105:90")})
+        yield Case("erf", {"input": T((400,), data_type, "range:-5:5")})
+        yield Case("erf", {"input": T((400,), data_type, "range:-0.01:0.01")})
+        yield Case("log", {"input": T((400,), data_type, "near_one")})
+        for op in ("round_even", "ceil", "floor"):
+            halves = [k / 2 for k in range(-12, 13)]
+            yield Case(op, {"input": T((25,), data_type, halves)})
+
+
+def cases() -> Iterator[Case]:
+    yield from binary_cases()
+    yield from power_cases()
+    yield from unary_cases()
+    yield from accuracy_cases()
