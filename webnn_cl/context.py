@@ -253,8 +253,8 @@ class MLContext:
     def compute(self, graph: MLGraph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         """Run `graph` on host data and return its outputs by name; waits for the device.
 
-        Lists and arrays of other number types are converted to an input's type when no value changes. Raises MLTypeError
-        when one would change, and for wrong names or shapes; else as `dispatch` and `read_tensor`.
+        Lists and arrays of other number types are converted to an input's type when no value changes. Raises
+        MLTypeError when one would change, and for wrong names or shapes; else as `dispatch` and `read_tensor`.
         """
         return compute(self, graph, inputs)
 

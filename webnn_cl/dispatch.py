@@ -27,6 +27,11 @@ def bind(
     if graph.__class__ is not MLGraph or graph._context is not context or graph._executable is None:
         _explain(context, graph, inputs, outputs)
     try:
+        checked = graph._checked
+        if checked is not None:
+            bound_inputs, bound_outputs = _as_before(checked[0], inputs), _as_before(checked[1], outputs)
+            if bound_inputs is not None and bound_outputs is not None:
+                return bound_inputs, bound_outputs
         bound_inputs = _quick("in", context, graph._inputs, inputs)
         bound_outputs = _quick("out", context, graph._outputs, outputs)
     except (AttributeError, TypeError):  # not a mapping, or of something else than tensors
@@ -34,9 +39,26 @@ def bind(
     if bound_inputs is None or bound_outputs is None:
         _explain(context, graph, inputs, outputs)
     # Two tensors never share a Storage, so equal storages are equal tensors.
-    if len({id(s) for _, s in bound_inputs} | {id(s) for _, s in bound_outputs}) != len(inputs) + len(outputs):
+    if len({s for _, s in bound_inputs} | {s for _, s in bound_outputs}) != len(inputs) + len(outputs):
         _explain(context, graph, inputs, outputs)
+    graph._checked = tuple([(k, k[1], s.serial) for k, s in side] for side in (bound_inputs, bound_outputs))
     return bound_inputs, bound_outputs
+
+
+def _as_before(checked: list[tuple[tuple[str, str], str, int]], given: Mapping[str, MLTensor]) -> Bound | None:
+    """The memory of `given` when these are the very tensors that were checked last; they have not changed since."""
+    if len(checked) != len(given):
+        return None
+    bound: Bound = []
+    for key, name, serial in checked:
+        tensor = given.get(name)
+        if tensor is None or tensor._destroyed:
+            return None
+        storage = tensor._storage
+        if storage.serial != serial:
+            return None
+        bound.append((key, storage))
+    return bound
 
 
 def _quick(

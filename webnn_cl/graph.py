@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webnn_cl.compiler.compile import compile_graph
 from webnn_cl.compiler.ir import Graph, TensorDesc
@@ -31,6 +31,7 @@ class MLGraph:
         self._inputs = MappingProxyType({name: value.desc for name, value in graph.inputs.items()})
         self._outputs = MappingProxyType({name: value.desc for name, value in graph.outputs.items()})
         self._lost: MLFuture[str] = MLFuture()
+        self._checked: Any = None  # the tensors that the last dispatch was checked with (webnn_cl/dispatch.py)
         self._flops = flops(graph)
         self._executable: Executable | None = compile_graph(graph, context)
         context._graphs.add(self)

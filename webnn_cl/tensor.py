@@ -92,7 +92,7 @@ class MLTensor:
         return self._constant
 
     def destroy(self) -> None:
-        """Give up the memory once work already queued is done; pending reads fail with InvalidStateError. Repeatable."""
+        """Give up the memory behind the work already queued; pending reads fail with InvalidStateError. Repeatable."""
         self._end("the tensor was destroyed")
 
     def _end(self, reason: str) -> None:

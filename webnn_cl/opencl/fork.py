@@ -9,10 +9,11 @@ import os
 
 from webnn_cl.errors import InvalidStateError
 
-__all__ = ["check", "is_forked", "note_query"]
+__all__ = ["check", "forked", "note_query"]
 
 _queried = False
-_forked = False
+forked = False
+"""True in a child that was forked after its parent had used OpenCL."""
 
 
 def note_query() -> None:
@@ -21,14 +22,9 @@ def note_query() -> None:
     _queried = True
 
 
-def is_forked() -> bool:
-    """True in a child that was forked after its parent had used OpenCL."""
-    return _forked
-
-
 def check() -> None:
     """InvalidStateError in such a child."""
-    if _forked:
+    if forked:
         raise InvalidStateError(
             "this process was forked after its parent had used OpenCL, whose threads don't survive a fork; "
             'start workers with multiprocessing.get_context("spawn") instead'
@@ -36,8 +32,8 @@ def check() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _forked
-    _forked = _forked or _queried
+    global forked
+    forked = forked or _queried
 
 
 if hasattr(os, "register_at_fork"):

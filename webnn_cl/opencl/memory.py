@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -18,6 +19,7 @@ _PAD = 64  # one AVX-512 register or cache line: a whole vector at the end of a 
 _lock = threading.RLock()
 _live_bytes = 0
 _live_buffers = 0
+_serials = itertools.count(1)
 
 
 class Memory(cl.Buffer):  # type: ignore[misc]
@@ -49,16 +51,19 @@ class Storage:
 
     `buffer` may be replaced by a write (a tensor is always written as a whole, so a write may bring new memory and
     leave the old to the work already queued) unless `pinned`: memory that was handed out, or came from, outside.
-    `owner` keeps alive what an imported buffer needs; `read_only` memory can't be an output.
+    `serial` is a number that no other storage of this process has. `owner` keeps alive what an imported buffer needs;
+    `read_only` memory can't be an output. `leased` is true from the request of a lease to its return.
     """
 
-    __slots__ = ("__weakref__", "buffer", "constant", "nbytes", "owner", "pinned", "read_only")
+    __slots__ = ("__weakref__", "buffer", "constant", "leased", "nbytes", "owner", "pinned", "read_only", "serial")
 
     def __init__(
         self, buffer: Any, nbytes: int, *, pinned: bool = False, owner: object = None, read_only: bool = False
     ) -> None:
         self.buffer = buffer
         self.constant: Any = None  # what the compiler keeps with the memory of a constant tensor
+        self.leased = False
+        self.serial = next(_serials)
         self.nbytes = nbytes
         self.pinned = pinned
         self.owner = owner

@@ -60,7 +60,7 @@ class Timeline:
         self._marks: deque[tuple[Any, int, int]] = deque()
         self._marked_commands = 0
         self._marked_bytes = 0
-        self._recent: deque[Any] = deque(maxlen=_COMMANDS_PER_MARK)
+        self._recent: list[Any] = []  # the last event of every operation, until it is known to have succeeded
 
     # Submitting ----------------------------------------------------------------------------------------------
 
@@ -93,20 +93,22 @@ class Timeline:
         commands: int = 1,
     ) -> Operation | None:
         """`submit` for callers that hold the lock, and have called `throttle` before they took it."""
-        self.check_alive()
+        if self.lost is not None or fork.forked:
+            self.check_alive()
+        gate = self.gate
         try:
-            if self.gate.open:
+            if not gate.holds and not gate.deferred:
                 self._run(run, commands)
                 return None
             operation = Operation(
                 map(_key, reads), map(_key, writes), lambda: self._run(run, commands), fail or self.keep_error
             )
-            if self.gate.passes(operation):
+            if gate.passes(operation):
                 self._run(run, commands)
                 return None
         except cl.Error as error:
             raise self.failure(error) from error
-        self.gate.defer(operation)
+        gate.defer(operation)
         return operation
 
     def _run(self, run: Run, commands: int) -> None:
@@ -122,15 +124,20 @@ class Timeline:
         """InvalidStateError when this timeline is lost or its process was forked."""
         if self.lost is not None:
             raise InvalidStateError(f"the context is lost: {self.lost}")
-        fork.check()
+        if fork.forked:
+            fork.check()
 
     # Holds (leases) ------------------------------------------------------------------------------------------
 
-    def hold(self, hold: Hold, granted: Callable[[Any], None], fail: Callable[[BaseException], None]) -> Operation | None:
+    def hold(
+        self, hold: Hold, granted: Callable[[Any], None], fail: Callable[[BaseException], None]
+    ) -> Operation | None:
         """Open `hold` as soon as all earlier work on its tensors is enqueued, then call ``granted(queue)``.
 
-        Both happen under the lock. None when that was at once, else the operation that waits.
+        Both happen under the lock. None when that was at once, else the operation that waits; `fail` hears when it
+        never will, or when `granted` raised later.
         """
+
         def run() -> None:
             self.gate.holds.append(hold)
             try:
@@ -193,22 +200,31 @@ class Timeline:
 
         Raises InvalidStateError when some of it waits for a lease of the calling thread, or when the device failed.
         """
-        with self.lock:
-            self.check_alive()
-            self._wait_for_deferred()
-            self.check_alive()
-            error, self._deferred_error = self._deferred_error, None
-        if error is not None:
-            raise error
+        self.check_alive()
+        if self.gate.deferred or self._deferred_error is not None:
+            self._finish_deferred()
         try:
             self.queue.finish()
         except cl.Error as failure:
             raise self.lose_by(failure) from failure
         with self.lock:
+            if self.lost is not None:
+                self.check_alive()
+            recent, self._recent = self._recent, []
+            if self._marks:
+                self._forget_marks()
+            self._commands = self._bytes = 0
+        for event in recent:
+            if event.command_execution_status < 0:
+                raise self._lose_by_status(event)
+
+    def _finish_deferred(self) -> None:
+        with self.lock:
+            self._wait_for_deferred()
             self.check_alive()
-            self._marks.clear()
-            self._commands = self._bytes = self._marked_commands = self._marked_bytes = 0
-        self.check_recent()
+            error, self._deferred_error = self._deferred_error, None
+        if error is not None:
+            raise error
 
     def _wait_for_deferred(self) -> None:
         """Wait, without the lock meanwhile, for the operations deferred now to be enqueued."""
@@ -220,31 +236,32 @@ class Timeline:
             self._changed.wait(1.0)
 
     def check_recent(self) -> None:
-        """Look at the last events: a command that failed on the device loses the context."""
+        """Look at events of earlier commands: one that failed on the device loses the context."""
         with self.lock:
-            recent, self._recent = self._recent, deque(maxlen=_COMMANDS_PER_MARK)
+            recent = self._recent
+            self._recent = [event for event in recent if event.command_execution_status > 0]
         for event in recent:
-            status = event.command_execution_status
-            if status < 0:
-                raise self.lose(f"a command failed on the device with status {status}")
-            if status > 0:
-                self._recent.append(event)
+            if event.command_execution_status < 0:
+                raise self._lose_by_status(event)
+
+    def _lose_by_status(self, event: Any) -> MLError:
+        return self.lose(f"a command failed on the device with status {event.command_execution_status}")
 
     # Bounds --------------------------------------------------------------------------------------------------
 
     def throttle(self) -> None:
-        """Wait for the oldest work when too much is in flight."""
+        """Wait for the oldest work when too much is in flight. Without the lock."""
         while self._marked_commands > MAX_COMMANDS or self._marked_bytes > self.max_bytes:
             with self.lock:
                 if not self._marks:
                     return
-                event, commands, nbytes = self._marks.popleft()
-                self._marked_commands -= commands
-                self._marked_bytes -= nbytes
+                event = self._marks[0][0]
             try:
                 event.wait()
             except cl.Error as error:
                 raise self.lose_by(error) from error
+            with self.lock:
+                self._drop_done_marks()
 
     def retire(self, nbytes: int) -> None:
         """Count memory that was replaced while queued work may still use it. Under the lock."""
@@ -253,16 +270,23 @@ class Timeline:
             self._mark()
 
     def _mark(self) -> None:
-        event = cl.enqueue_marker(self.queue)
-        self._marks.append((event, self._commands, self._bytes))
+        """Put a mark behind what was enqueued since the last one, to know when that is done."""
+        self._marks.append((cl.enqueue_marker(self.queue), self._commands, self._bytes))
         self._marked_commands += self._commands
         self._marked_bytes += self._bytes
         self._commands = self._bytes = 0
-        self._recent.append(event)
+        self.check_recent()
+        self._drop_done_marks()
+
+    def _drop_done_marks(self) -> None:
         while self._marks and self._marks[0][0].command_execution_status <= 0:
             _, commands, nbytes = self._marks.popleft()
             self._marked_commands -= commands
             self._marked_bytes -= nbytes
+
+    def _forget_marks(self) -> None:
+        self._marks.clear()
+        self._marked_commands = self._marked_bytes = 0
 
     # Failure -------------------------------------------------------------------------------------------------
 
@@ -289,9 +313,8 @@ class Timeline:
         self.lost = message
         dropped = self.gate.clear()
         self.arena.release()
-        self._marks.clear()
-        self._recent.clear()
-        self._marked_commands = self._marked_bytes = 0
+        self._forget_marks()
+        self._recent = []
         self._changed.notify_all()
         return dropped
 
