@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
-DEVICE = "device"  # how the reason of a skip begins that CI accepts: no package could change it
+# How the reason of a skip begins that CI accepts: no package could change it.
+ACCEPTED = ("device", "no WPT vectors")
+
+
+@pytest.fixture(scope="session")
+def context() -> Iterator[Any]:
+    """One context for the whole session: kernels are compiled once."""
+    import webnn_cl
+
+    with webnn_cl.ML().create_context() as made:
+        yield made
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +44,7 @@ def forbidden(report: Any) -> bool:
     """Whether a report is a skip that CI does not accept."""
     if not (os.environ.get("CI") and report.skipped) or hasattr(report, "wasxfail"):
         return False
-    return not str(report.longrepr[2]).removeprefix("Skipped: ").startswith(DEVICE)
+    return not str(report.longrepr[2]).removeprefix("Skipped: ").startswith(ACCEPTED)
 
 
 @pytest.hookimpl(hookwrapper=True)
