@@ -80,6 +80,20 @@ def test_devices_json(capsys: Capture) -> None:
     assert all(choice["reason"] for choice in told["choices"].values())
 
 
+def test_devices_says_what_to_install_when_there_is_none(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("webnn_cl.cli.devices.list_devices", tuple)
+    assert "pip install" in fails(capsys, "devices")
+
+
+def test_a_reader_that_goes_away_is_no_failure() -> None:
+    command = [sys.executable, "-m", "webnn_cl", "devices"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=120) == 0
+
+
 def test_run_reads_an_array_and_saves_the_output(relu: Path, tmp_path: Path, capsys: Capture) -> None:
     array = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
     np.save(tmp_path / "in.npy", array)

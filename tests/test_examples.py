@@ -6,10 +6,13 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import webnn_cl
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -125,3 +128,57 @@ def test_damaged_package_is_fetched_again_and_never_used(tmp_path: Path, monkeyp
     with pytest.raises(packages.FetchError, match="no network"):
         packages.QONNX.read("anything")
     assert asked == [packages.QONNX]
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[webnn_cl.MLContext]:
+    with webnn_cl.ML().create_context() as ctx:
+        yield ctx
+
+
+def sample(picture: np.ndarray, corners: np.ndarray, rows: int, columns: int, grid: int) -> np.ndarray:
+    """A quadrilateral of a picture, straightened: each element the mean of grid x grid bilinear samples."""
+    v, u = np.mgrid[: rows * grid, : columns * grid] + 0.5
+    u, v = (u / (columns * grid))[..., None], (v / (rows * grid))[..., None]
+    a, b, c, d = corners
+    at = (1 - v) * ((1 - u) * a + u * b) + v * ((1 - u) * d + u * c) - 0.5
+    limit = np.array(picture.shape[1::-1]) - 1
+    at = np.clip(at, 0, limit)
+    low = at.astype(int)
+    (x0, y0), (x1, y1) = low.T.swapaxes(1, 2), np.minimum(low + 1, limit).T.swapaxes(1, 2)
+    fx, fy = (at - low)[..., :1], (at - low)[..., 1:]
+    top = picture[y0, x0] * (1 - fx) + picture[y0, x1] * fx
+    bottom = picture[y1, x0] * (1 - fx) + picture[y1, x1] * fx
+    fine = (top * (1 - fy) + bottom * fy).reshape(rows, grid, columns, grid, 3).mean(axis=(1, 3))
+    return fine[..., ::-1].transpose(2, 0, 1) / 127.5 - 1
+
+
+def test_cut_out_straightens_boxes(context: webnn_cl.MLContext) -> None:
+    """One slanted box that is enlarged, and one that shrinks to a half and leaves columns unused."""
+    text_reader = importlib.import_module("text_reader")
+    kernels = text_reader.OwnKernels(context)
+    picture = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    slanted = np.array([[10, 12], [40, 22], [38, 30], [8, 20]], np.float32)
+    straight = np.array([[0, 0], [48, 0], [48, 32], [0, 32]], np.float32)
+    source = context.create_tensor(picture.shape, "uint8", exportable=True, writable=True)
+    boxes = context.create_tensor((2, 9), exportable=True, writable=True)
+    out = context.create_tensor((2, 3, 16, 40), exportable=True, readable=True)
+    context.write_tensor(source, picture)
+    context.write_tensor(boxes, np.array([[*slanted.ravel(), 40], [*straight.ravel(), 24]], np.float32))
+    kernels.cut_out(source, boxes, out)
+    found = context.read_tensor(out)
+    np.testing.assert_allclose(found[0], sample(picture, slanted, 16, 40, 1), atol=1e-4)
+    np.testing.assert_allclose(found[1, ..., :24], sample(picture, straight, 16, 24, 2), atol=1e-4)
+    assert not found[1, ..., 24:].any()
+
+
+def test_arg_max_takes_the_first_of_the_largest(context: webnn_cl.MLContext) -> None:
+    text_reader = importlib.import_module("text_reader")
+    scores = np.random.default_rng(1).integers(0, 50, (3, 7, 100)).astype(np.float32)
+    given = context.create_tensor(scores.shape, exportable=True, writable=True)
+    best = context.create_tensor((3, 7), "int32", exportable=True, readable=True)
+    value = context.create_tensor((3, 7), exportable=True, readable=True)
+    context.write_tensor(given, scores)
+    text_reader.OwnKernels(context).arg_max(given, best, value)
+    np.testing.assert_array_equal(context.read_tensor(best), scores.argmax(axis=2))
+    np.testing.assert_array_equal(context.read_tensor(value), scores.max(axis=2))
