@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webnn_cl.compiler.elementwise import Chain, lower_chain
+from webnn_cl.compiler.elementwise import lower_chain
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.fold import fold_constants
-from webnn_cl.compiler.fuse import fuse_elementwise
-from webnn_cl.compiler.ir import Graph, Node
+from webnn_cl.compiler.fuse import Step, fuse_elementwise
+from webnn_cl.compiler.ir import Graph
 from webnn_cl.compiler.lower import Lowering
+from webnn_cl.compiler.tail import tail_of
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -30,20 +31,22 @@ def compile_and_prepare(graph: Graph, context: MLContext) -> Executable:
     """Lower `graph` as it is, build its kernels, and fill its constants."""
     lowering = Lowering(graph, context._facts)
     for step in fuse_elementwise(graph):
-        if isinstance(step, Chain):
-            lowering.at(step.nodes[-1])
-            lower_chain(step, lowering)
-        else:
-            lowering.at(step)
-            lower_node(step, lowering)
+        lower_step(step, lowering)
     executable = Executable(lowering.finish(), context, context._timeline.arena)
     with context._timeline.lock:
         executable.prepare(context._timeline.queue)
     return executable
 
 
-def lower_node(node: Node, lowering: Lowering) -> None:
-    """Lower one node by its record."""
+def lower_step(step: Step, lowering: Lowering) -> None:
+    """Lower a node by its record, with or without an epilogue, or a chain on its own."""
+    node, chain = step.node, step.chain
+    if node is None:
+        assert chain is not None
+        lowering.at(chain.nodes[-1])
+        lower_chain(chain, lowering)
+        return
+    lowering.at(node, tail_of(node, chain))
     if node.op.view:
         lowering.alias(node.output, next(iter(node.inputs.values())))
     else:

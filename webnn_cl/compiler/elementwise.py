@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Chain", "chain_text", "lower_chain"]
 
 LANES = 8
+# Chains are put into kernels with variables of their own.
+PREFIX = "k_"
 # Few distinct local sizes: on PoCL each one is a compilation of its own.
 LINEAR_LOCAL = (64,)
 ROWS_LOCAL = ((64, 1), (8, 8), (1, 64))
@@ -67,7 +69,7 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
         last = index == len(nodes) - 1
         if dtype.name == "float16" and not last:
             value = f"ROUND{width}(half, {value})"
-        name = "result" if last else f"v{index}"
+        name = "result" if last else f"{PREFIX}v{index}"
         kind = "" if last else dtype.compute + (str(width) if width > 1 else "") + " "
         text.statements.append(f"{kind}{name} = {value};")
         text.names[node.output] = name
@@ -81,7 +83,7 @@ def _operand(text: ChainText, value: Value) -> str:
         if scalar is not None:
             name = _parameter(text, scalar, value.data_type)
         else:
-            name = f"x{len(text.inputs)}"
+            name = f"{PREFIX}x{len(text.inputs)}"
             text.inputs.append(value)
         text.names[value] = name
     return name
@@ -97,7 +99,7 @@ def _host_scalar(value: Value) -> int | float | None:
 
 def _parameter(text: ChainText, value: int | float, data_type: str) -> str:
     dtype = dtype_of(data_type)
-    name = f"p{len(text.parameters)}"
+    name = f"{PREFIX}p{len(text.parameters)}"
     kind = "float32" if dtype.is_float else dtype.name
     text.parameters.append((name, dtype.compute, np.dtype(kind).type(value)))
     return name
@@ -185,11 +187,11 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
         kind = f"VTYPE({storage})"
         arguments.append(f"const __global {storage} *s{k}, ")
         if access.mode == "SPLAT":
-            full.append(f"const {kind} x{k} = ({kind})(LOAD({storage}, s{k}, 0));")
+            full.append(f"const {kind} {PREFIX}x{k} = ({kind})(LOAD({storage}, s{k}, 0));")
             tail.append(full[-1])
         else:
-            full.append(f"const {kind} x{k} = LOAD8({storage}, s{k}, i);")
-            tail.append(f"const {kind} x{k} = LOADN({storage}, s{k}, i, count);")
+            full.append(f"const {kind} {PREFIX}x{k} = LOAD8({storage}, s{k}, i);")
+            tail.append(f"const {kind} {PREFIX}x{k} = LOADN({storage}, s{k}, i, count);")
     names, values = _scalars(text)
     defines = _define_common(chain, text) | {
         "LINEAR": "1",
@@ -216,16 +218,16 @@ def _launch_rows(
         advance.append(f"o{k} += c * t{k}.d[d];")
         args += [access.value, dims(access.strides[:-1])]
         if access.mode == "SPLAT":
-            full.append(f"const {kind} x{k} = ({kind})(LOAD({storage}, s{k}, o{k}));")
+            full.append(f"const {kind} {PREFIX}x{k} = ({kind})(LOAD({storage}, s{k}, o{k}));")
             tail.append(full[-1])
         elif access.mode == "VECTOR":
-            full.append(f"const {kind} x{k} = LOAD8({storage}, s{k}, o{k} + i);")
-            tail.append(f"const {kind} x{k} = LOADN({storage}, s{k}, o{k} + i, count);")
+            full.append(f"const {kind} {PREFIX}x{k} = LOAD8({storage}, s{k}, o{k} + i);")
+            tail.append(f"const {kind} {PREFIX}x{k} = LOADN({storage}, s{k}, o{k} + i, count);")
         else:
             arguments.append(f"const IDX g{k}, ")
             args.append(np.int64(access.strides[-1]))
-            full.append(f"const {kind} x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, 8);")
-            tail.append(f"const {kind} x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
+            full.append(f"const {kind} {PREFIX}x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, 8);")
+            tail.append(f"const {kind} {PREFIX}x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
     names, values = _scalars(text)
     defines = _define_common(chain, text) | {
         "ARGUMENTS": "".join(arguments) + names,

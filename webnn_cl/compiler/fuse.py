@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from webnn_cl.compiler.elementwise import Chain
 from webnn_cl.compiler.ir import Graph, Node, Value
+from webnn_cl.compiler.tail import accepts
 
-__all__ = ["consumers_of", "fuse_elementwise"]
+__all__ = ["Step", "consumers_of", "fuse_elementwise"]
 
 # Kernels have a limited number of arguments, and long chains run out of registers.
 MAX_NODES = 24
 MAX_INPUTS = 12
 
 
-def fuse_elementwise(graph: Graph) -> list[Node | Chain]:
-    """The graph's nodes in order, runs of element-wise ones joined into chains.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What becomes launches of its own: a node, an element-wise chain, or a node with a chain as its epilogue."""
+
+    node: Node | None
+    chain: Chain | None
+
+
+def fuse_elementwise(graph: Graph) -> list[Step]:
+    """The graph's nodes in order, runs of element-wise ones joined into chains and put behind their producers.
 
     A node joins the chain of its consumers when all of them are in that one chain, its result has the shape of
     the chain's output, and it is no graph output.
@@ -31,14 +41,37 @@ def fuse_elementwise(graph: Graph) -> list[Node | Chain]:
             chain = []
         chain.append(node)
         chain_of[node] = chain
-    steps: list[Node | Chain] = []
+    heads = _epilogues(graph, chain_of, consumers, outputs)
+    absorbed = set(heads.values())
+    steps: list[Step] = []
     for node in graph.nodes:
         members = chain_of.get(node)
         if members is None:
-            steps.append(node)
+            if node not in absorbed:
+                steps.append(Step(node, None))
         elif members[0] is node:
-            steps.append(Chain(members[::-1]))
+            steps.append(Step(heads.get(node), Chain(members[::-1])))
     return steps
+
+
+def _epilogues(
+    graph: Graph, chain_of: dict[Node, list[Node]], consumers: dict[Value, list[Node]], outputs: set[Value]
+) -> dict[Node, Node]:
+    """For the last node of each chain, the producer that applies the chain itself: the latest that can.
+
+    It runs where the chain ran, after everything that the chain reads.
+    """
+    heads: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node.op.expression is not None or len(node.outputs) != 1 or node.output in outputs:
+            continue
+        users = consumers.get(node.output, [])
+        chain = chain_of.get(users[0]) if users else None
+        if chain is None or any(chain_of.get(user) is not chain for user in users):
+            continue
+        if accepts(node, chain[::-1]):
+            heads[chain[0]] = node
+    return heads
 
 
 def _joinable(

@@ -65,7 +65,7 @@ class Kernel:
         if self.isolated:
             return "\n".join([*(f"#define {name} {value}" for name, value in self.defines), body])
         functions = dict.fromkeys(_FUNCTION.findall(body))
-        macros = dict.fromkeys([k for k, _ in self.defines] + _DEFINE.findall(body))
+        macros = dict.fromkeys([k.split("(")[0] for k, _ in self.defines] + _DEFINE.findall(body))
         lines = [f"// {self.template}: {self.name}"]
         lines += [f"#define {name} {name}_{self.key}" for name in functions]
         lines += [f"#define {name} {value}" for name, value in self.defines]

@@ -13,13 +13,14 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import normalize_data_type
 
 if TYPE_CHECKING:
+    from webnn_cl.compiler.tail import Tail
     from webnn_cl.interop.guard import GuardedLaunch
     from webnn_cl.opencl.facts import DeviceFacts
 
 __all__ = ["Buffer", "Copy", "Launch", "Lowering", "Plan", "dims"]
 
 # Arguments by value: numpy scalars, and dims_t as 64 raw bytes.
-Scalar = Union[np.generic, bytes]
+Scalar = np.generic | bytes
 Arg = Union[Value, "Buffer", Scalar]
 
 
@@ -69,7 +70,7 @@ class Copy:
         return [self.source, self.destination]
 
 
-Command = Union[Launch, Copy]
+Command = Launch | Copy
 
 
 @dataclass(eq=False)
@@ -103,6 +104,7 @@ class Lowering:
             self._output_names.setdefault(value, name)
         self._packed: dict[tuple[Constant, Any], Buffer] = {}
         self._node: Node | None = None
+        self._tail: Tail | None = None
 
     # For records ----------------------------------------------------------------------------------------------
 
@@ -126,6 +128,13 @@ class Lowering:
         resolved = tuple(self.buffer(a) if isinstance(a, Value) else a for a in args)
         pairs = tuple((self._resolve(a), self._resolve(b)) for a, b in in_place)
         self._target.append(Launch(kernel, resolved, rounded, local, self._node, pairs, guard))
+
+    def tail(self, node: Node) -> Tail:
+        """How the results of `node` leave: every kernel that may have an epilogue (``meta["epilogue"]`` of its
+        record) takes its output, defines, code, headers and further arguments from here.
+        """
+        assert self._tail is not None and node is self._node
+        return self._tail
 
     def scratch(self, nbytes: int) -> Buffer:
         """Temporary memory, alive from the first launch that uses it to the last."""
@@ -182,9 +191,10 @@ class Lowering:
 
     # For the compiler -----------------------------------------------------------------------------------------
 
-    def at(self, node: Node | None) -> None:
-        """Say whose launches follow, for messages and profiles."""
+    def at(self, node: Node, tail: Tail | None = None) -> None:
+        """Say whose launches follow, for messages and profiles, and how its results leave."""
         self._node = node
+        self._tail = tail
 
     def finish(self) -> Plan:
         """The plan, once every node is lowered."""

@@ -1,0 +1,163 @@
+"""Epilogues: an element-wise chain applied where another kernel stores its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webnn_cl.compiler.elementwise import Chain, ChainText, broadcast_strides, chain_text
+from webnn_cl.compiler.ir import Node, Value
+from webnn_cl.dtypes import dtype_of
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.lower import Arg
+
+__all__ = ["Tail", "accepts", "tail_of"]
+
+HEADERS = ("elementwise.h",)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How a kernel's results leave: pass `defines`, `code` and `headers` to its Kernel, `args` after its own, and
+    `output` in place of the node's output. The kernel stores by EMIT, EMIT8 and EMITN and lists EXTRA_ARGS last.
+    """
+
+    output: Value
+    defines: dict[str, str] = field(default_factory=dict)
+    code: str = ""
+    headers: tuple[str, ...] = ()
+    args: tuple[Arg, ...] = ()
+
+
+def accepts(node: Node, chain: Sequence[Node]) -> bool:
+    """Whether the kernel of `node` can apply `chain`, whose only shared value is the node's output.
+
+    The record says, as ``meta["epilogue"]``, over how many trailing dimensions the eight elements of one EMIT8 may
+    run (0: no epilogue); operands that broadcast within those would need an index per element.
+    """
+    rule = node.op.meta.get("epilogue")
+    run = rule(node) if callable(rule) else int(rule or 0)
+    output = chain[-1].output
+    if run == 0 or len(node.outputs) != 1 or output.desc != node.output.desc:
+        return False
+    inside = {node.output, *(n.output for n in chain)}
+    others = {v for n in chain for v in n.inputs.values()} - inside
+    return all(_fits(value.shape, output.shape, run) for value in others)
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...], run: int) -> bool:
+    padded = (1,) * (len(target) - len(shape)) + shape
+    last = padded[len(target) - min(run, len(target)) :]
+    return all(d == 1 for d in last) or last == target[len(target) - len(last) :]
+
+
+def tail_of(node: Node, chain: Chain | None) -> Tail:
+    """The tail of `node` with `chain` behind it; the plain one without a chain."""
+    if chain is None:
+        return Tail(node.output)
+    given = {node.output: "k_in"}
+    texts = {width: chain_text(chain.nodes, width, given) for width in (8, 1)}
+    wide = texts[8]
+    access = [_Operand(k, value, chain.output) for k, value in enumerate(wide.inputs)]
+    arguments = [a.declaration for a in access] + [f"const {kind} {name}" for name, kind, _ in wide.parameters]
+    defines = {
+        "EXTRA_ARGS": "".join(f", {a}" for a in arguments),
+        "EMIT8(y, i, v)": _body(node, chain, wide, access, 8, "LOAD8", "STORE8(OUT_, y, k_i, result)"),
+        "EMITN(y, i, n, v)": _body(node, chain, wide, access, 8, "LOADN", "STOREN(OUT_, y, k_i, k_n, result)"),
+        "EMIT(y, i, v)": _body(node, chain, texts[1], access, 1, "LOAD", "STORE(OUT_, y, k_i, result)"),
+    }
+    args: list[Arg] = [arg for a in access for arg in a.args]
+    args += [value for _, _, value in wide.parameters]
+    code = "\n".join({**texts[8].code, **texts[1].code})
+    return Tail(chain.output, defines, code, HEADERS, tuple(args))
+
+
+def _body(
+    node: Node, chain: Chain, text: ChainText, access: Sequence[_Operand], width: int, load: str, store: str
+) -> str:
+    """One statement: take value and index, load the other operands, run the chain, store."""
+    suffix = "8" if width == 8 else ""
+    kind = dtype_of(node.output.data_type).compute + suffix
+    out = dtype_of(chain.output.data_type)
+    taken = "(v)"
+    if node.output.data_type == "float16":
+        taken = f"ROUND{width}(half, (v))"
+    lines = [f"const IDX k_i = (i); const {kind} k_in = {taken};"]
+    if load == "LOADN":
+        lines.append("const IDX k_n = (n);")
+    lines += [a.load(width, load) for a in access]
+    lines += [f"{out.compute}{suffix} result;", *text.statements, store.replace("OUT_", out.storage) + ";"]
+    return "do { " + " ".join(lines) + " } while (0)"
+
+
+class _Operand:
+    """One further operand of the chain, addressed from the linear index of the output."""
+
+    def __init__(self, index: int, value: Value, output: Value) -> None:
+        self.name, self.value = f"k_x{index}", value
+        self.storage = dtype_of(value.data_type).storage
+        self.pointer = f"k_s{index}"
+        self.steps = _steps(value.shape, output.shape)
+        self.same = len(self.steps) == 1 and self.steps[0][1] == 1
+        self.scalar = all(stride == 0 for _, stride in self.steps)
+
+    @property
+    def declaration(self) -> str:
+        text = f"const __global {self.storage} *{self.pointer}"
+        if not (self.same or self.scalar):
+            text += "".join(f", const IDX {self.pointer}_d{k}, const IDX {self.pointer}_t{k}" for k in self._levels())
+        return text
+
+    @property
+    def args(self) -> list[Arg]:
+        if self.same or self.scalar:
+            return [self.value]
+        return [self.value, *(np.int64(n) for k in self._levels() for n in self.steps[k])]
+
+    def _levels(self) -> range:
+        return range(len(self.steps))
+
+    def load(self, width: int, load: str) -> str:
+        """Declares and fills the operand's variable; `load` is the macro for the width."""
+        kind = f"VTYPE({self.storage})" if width == 8 else f"CTYPE({self.storage})"
+        if self.scalar:
+            return f"const {kind} {self.name} = ({kind})(LOAD({self.storage}, {self.pointer}, 0));"
+        at, before = "k_i", ""
+        splat = False
+        if not self.same:
+            at = f"{self.pointer}_at"
+            before = self._address(at)
+            splat = self.steps[-1][1] == 0
+        if splat:
+            return f"{before}const {kind} {self.name} = ({kind})(LOAD({self.storage}, {self.pointer}, {at}));"
+        count = ", k_n" if load == "LOADN" else ""
+        return f"{before}const {kind} {self.name} = {load}({self.storage}, {self.pointer}, {at}{count});"
+
+    def _address(self, at: str) -> str:
+        """Element index from the output's linear index, dimension by dimension from the last."""
+        rest = f"{self.pointer}_r"
+        lines = [f"IDX {at} = 0, {rest} = k_i;"]
+        for k in reversed(self._levels()):
+            extent, stride = f"{self.pointer}_d{k}", f"{self.pointer}_t{k}"
+            if k == 0:
+                lines.append(f"{at} += {rest} * {stride};")
+            else:
+                lines.append(f"{at} += ({rest} % {extent}) * {stride}; {rest} /= {extent};")
+        return " ".join(lines) + " "
+
+
+def _steps(shape: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
+    """(extent, stride) of the collapsed dimensions in which a tensor of `shape` walks along `target`."""
+    steps: list[tuple[int, int]] = []
+    for extent, stride in zip(target, broadcast_strides(shape, target), strict=True):
+        if extent == 1:
+            continue
+        if steps and steps[-1][1] == extent * stride:
+            steps[-1] = (steps[-1][0] * extent, stride)
+        else:
+            steps.append((extent, stride))
+    return steps or [(1, 0)]
