@@ -1,0 +1,81 @@
+// y[b, m, n] = alpha * sum over k of a[b, m, k] * w[b, k, n] + beta * c[m, n], accumulated in float32.
+//
+// a is float32 with k contiguous (`lda` floats from row to row); w is packed (pack.cl) in panels of 16 columns,
+// [panel][k][16], zeros beyond the last column. One work-item computes `rows_per_item` rows of `panels_per_item`
+// panels, so that a block of a's rows stays in the second-level cache while panels pass by, and each panel is read
+// once per block. See tile.h for the register tiles.
+
+// Storage type of y and c.
+#ifndef T
+#define T float
+#endif
+// 1: c is added; its row and column strides are arguments.
+#ifndef HAS_C
+#define HAS_C 0
+#endif
+// How results leave: eight, or the first n of eight, consecutive elements from index i. An element-wise chain may
+// be put here, whose further inputs are EXTRA_ARGS.
+#ifndef EMIT8
+#define EMIT8(y, i, v) STORE8(T, y, i, v)
+#endif
+#ifndef EMITN
+#define EMITN(y, i, n, v) STOREN(T, y, i, n, v)
+#endif
+#ifndef EXTRA_ARGS
+#define EXTRA_ARGS
+#endif
+
+#define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda;
+
+kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                        IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
+                        dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX row_begin = get_global_id(1) * rows_per_item;
+  const IDX row_end = min(M, row_begin + rows_per_item);
+  const IDX panel_end = min((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(get_global_id(0) + 1) * panels_per_item);
+  PRODUCT_FIND_MATRIX(a, w)
+  const IDX y_block = get_global_id(2) * M * N;
+  for (IDX panel = get_global_id(0) * panels_per_item; panel < panel_end; panel++) {
+    const __global float *b = w + panel * K * TILE_PANEL;
+    const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
+    if (columns > 8) {
+      for (IDX m = row_begin; m < row_end; m += 6) {
+        TILE_ROWS6(TILE_ZERO16)
+        TILE_ROWS6(ROW_POINTER)
+        TILE_MULTIPLY(16, TILE_ROWS6, b, K)
+        float8 t_[12];
+        TILE_ROWS6(TILE_SAVE16)
+        const IDX rows = min((IDX)6, row_end - m);
+        IDX i = y_block + m * N + n;
+        if (rows == 6 && columns == TILE_PANEL) {
+          for (IDX r = 0; r < 6; r++, i += N) {
+            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
+            EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, t_[2 * r + 1]));
+          }
+        } else {
+          for (IDX r = 0; r < rows; r++, i += N) {
+            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
+            EMITN(y, i + 8, columns - 8, PRODUCT_PART(m + r, n + 8, columns - 8, t_[2 * r + 1]));
+          }
+        }
+      }
+    } else {
+      for (IDX m = row_begin; m < row_end; m += 8) {
+        TILE_ROWS8(TILE_ZERO8)
+        TILE_ROWS8(ROW_POINTER)
+        TILE_MULTIPLY(8, TILE_ROWS8, b, K)
+        float8 t_[8];
+        TILE_ROWS8(TILE_SAVE8)
+        const IDX rows = min((IDX)8, row_end - m);
+        for (IDX r = 0; r < rows; r++) {
+          const IDX i = y_block + (m + r) * N + n;
+          if (columns == 8) {
+            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[r]));
+          } else {
+            EMITN(y, i, columns, PRODUCT_PART(m + r, n, columns, t_[r]));
+          }
+        }
+      }
+    }
+  }
+}

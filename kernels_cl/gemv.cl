@@ -1,0 +1,146 @@
+// Products of few rows: bound by the memory that the matrix comes from, so it is read once, in order.
+// y, c, alpha, beta, EMIT8 and EMITN as in gemm.cl.
+
+// Storage type of y, c and, unless packed, of the operands.
+#ifndef T
+#define T float
+#endif
+// Columns that one work-item of gemv_columns sums, a multiple of 8.
+#ifndef COLUMNS
+#define COLUMNS 256
+#endif
+#ifndef HAS_C
+#define HAS_C 0
+#endif
+#ifndef EMIT8
+#define EMIT8(y, i, v) STORE8(T, y, i, v)
+#endif
+#ifndef EMITN
+#define EMITN(y, i, n, v) STOREN(T, y, i, n, v)
+#endif
+#ifndef EXTRA_ARGS
+#define EXTRA_ARGS
+#endif
+
+// y[m, n] = sum over k of a[m, k] * w[k, n]; a is float32 rows, w packed in panels (gemm.cl). Each panel is read from
+// memory for the first row and from the cache for the others.
+kernel void gemv_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                        IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                        float alpha EXTRA_ARGS) {
+  const IDX end = min((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(get_global_id(0) + 1) * panels_per_item);
+  PRODUCT_FIND_MATRIX(a, w)
+  const IDX y_block = get_global_id(2) * M * N;
+  for (IDX panel = get_global_id(0) * panels_per_item; panel < end; panel++) {
+    const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
+    for (IDX m = 0; m < M; m++) {
+      const __global float *x = a + m * lda, *b = w + panel * K * TILE_PANEL;
+      // Four sums a column: one alone would wait for itself.
+      float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
+      IDX k = 0;
+      for (; k + 4 <= K; k += 4, b += 4 * TILE_PANEL) {
+        p0 = p0 + x[k] * TILE_B(b, 0);
+        q0 = q0 + x[k] * TILE_B(b, 8);
+        p1 = p1 + x[k + 1] * TILE_B(b, 16);
+        q1 = q1 + x[k + 1] * TILE_B(b, 24);
+        p2 = p2 + x[k + 2] * TILE_B(b, 32);
+        q2 = q2 + x[k + 2] * TILE_B(b, 40);
+        p3 = p3 + x[k + 3] * TILE_B(b, 48);
+        q3 = q3 + x[k + 3] * TILE_B(b, 56);
+      }
+      for (; k < K; k++, b += TILE_PANEL) {
+        p0 = p0 + x[k] * TILE_B(b, 0);
+        q0 = q0 + x[k] * TILE_B(b, 8);
+      }
+      p0 = (p0 + p1) + (p2 + p3);
+      q0 = (q0 + q1) + (q2 + q3);
+      const IDX i = y_block + m * N + n;
+      if (columns == TILE_PANEL) {
+        EMIT8(y, i, PRODUCT_FULL(m, n, p0));
+        EMIT8(y, i + 8, PRODUCT_FULL(m, n + 8, q0));
+      } else {
+        EMITN(y, i, min((IDX)8, columns), PRODUCT_PART(m, n, min((IDX)8, columns), p0));
+        if (columns > 8) EMITN(y, i + 8, columns - 8, PRODUCT_PART(m, n + 8, columns - 8, q0));
+      }
+    }
+  }
+}
+
+// y[m, r] = sum over k of x[m, k] * rows[r, k], both with k contiguous: dot products, eight rows at a time.
+// R rows, M vectors; the result's element (m, r) lies at m * R + r, and c is added at m * c_row + r * c_column.
+kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX R, IDX K,
+                      IDX groups_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                      float alpha EXTRA_ARGS) {
+  const IDX end = min(R, (IDX)(get_global_id(0) + 1) * groups_per_item * 8);
+  PRODUCT_FIND_MATRIX(a, w)
+  const IDX y_block = get_global_id(2) * M * R;
+  for (IDX r = get_global_id(0) * groups_per_item * 8; r < end; r += 8) {
+    const IDX count = min((IDX)8, R - r);
+    // Rows beyond the last repeat it.
+    const __global T *w0 = w + r * K, *w1 = w + min(r + 1, R - 1) * K, *w2 = w + min(r + 2, R - 1) * K;
+    const __global T *w3 = w + min(r + 3, R - 1) * K, *w4 = w + min(r + 4, R - 1) * K;
+    const __global T *w5 = w + min(r + 5, R - 1) * K, *w6 = w + min(r + 6, R - 1) * K;
+    const __global T *w7 = w + min(r + 7, R - 1) * K;
+    for (IDX m = 0; m < M; m++) {
+      const __global T *x = a + m * K;
+      float8 d0 = 0.0f, d1 = 0.0f, d2 = 0.0f, d3 = 0.0f, d4 = 0.0f, d5 = 0.0f, d6 = 0.0f, d7 = 0.0f;
+      IDX k = 0;
+      for (; k + 8 <= K; k += 8) {
+        const float8 v = LOAD8(T, x, k);
+        d0 = d0 + v * LOAD8(T, w0, k);
+        d1 = d1 + v * LOAD8(T, w1, k);
+        d2 = d2 + v * LOAD8(T, w2, k);
+        d3 = d3 + v * LOAD8(T, w3, k);
+        d4 = d4 + v * LOAD8(T, w4, k);
+        d5 = d5 + v * LOAD8(T, w5, k);
+        d6 = d6 + v * LOAD8(T, w6, k);
+        d7 = d7 + v * LOAD8(T, w7, k);
+      }
+      TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+      float8 sum = ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7));
+      for (; k < K; k++) {
+        const float8 column = (float8)(LOAD(T, w0, k), LOAD(T, w1, k), LOAD(T, w2, k), LOAD(T, w3, k),
+                                       LOAD(T, w4, k), LOAD(T, w5, k), LOAD(T, w6, k), LOAD(T, w7, k));
+        sum = sum + (float)LOAD(T, x, k) * column;
+      }
+      const IDX i = y_block + m * R + r;
+      if (count == 8) {
+        EMIT8(y, i, PRODUCT_FULL(m, r, sum));
+      } else {
+        EMITN(y, i, count, PRODUCT_PART(m, r, count, sum));
+      }
+    }
+  }
+}
+
+// y[m, n] = sum over k of x[m, k] * w[k, n] with w as it is, n contiguous; COLUMNS columns of one row a work-item,
+// whose sums stay in the first cache while rows of w stream by, four at a time.
+kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
+                         int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX n0 = get_global_id(0) * COLUMNS, m = get_global_id(1), columns = min((IDX)COLUMNS, N - n0);
+  const IDX full = columns / 8, rest = columns - full * 8;
+  PRODUCT_FIND_MATRIX(a, w)
+  const __global T *x = a + m * K, *b0 = w + n0;
+  float8 sums[COLUMNS / 8 + 1];
+  for (IDX v = 0; v <= full; v++) sums[v] = 0.0f;
+  IDX k = 0;
+  for (; k + 4 <= K; k += 4, b0 += 4 * N) {
+    const float x0 = LOAD(T, x, k), x1 = LOAD(T, x, k + 1), x2 = LOAD(T, x, k + 2), x3 = LOAD(T, x, k + 3);
+    const __global T *b1 = b0 + N, *b2 = b1 + N, *b3 = b2 + N;
+    for (IDX v = 0; v < full; v++) {
+      const float8 low = x0 * LOAD8(T, b0, 8 * v) + x1 * LOAD8(T, b1, 8 * v);
+      sums[v] = sums[v] + low + x2 * LOAD8(T, b2, 8 * v) + x3 * LOAD8(T, b3, 8 * v);
+    }
+    if (rest > 0) {
+      const float8 low = x0 * LOADN(T, b0, 8 * full, rest) + x1 * LOADN(T, b1, 8 * full, rest);
+      sums[full] = sums[full] + low + x2 * LOADN(T, b2, 8 * full, rest) + x3 * LOADN(T, b3, 8 * full, rest);
+    }
+  }
+  for (; k < K; k++, b0 += N) {
+    const float x0 = LOAD(T, x, k);
+    for (IDX v = 0; v < full; v++) sums[v] = sums[v] + x0 * LOAD8(T, b0, 8 * v);
+    if (rest > 0) sums[full] = sums[full] + x0 * LOADN(T, b0, 8 * full, rest);
+  }
+  const IDX i = (get_global_id(2) * M + m) * N + n0;
+  for (IDX v = 0; v < full; v++) EMIT8(y, i + 8 * v, PRODUCT_FULL(m, n0 + 8 * v, sums[v]));
+  if (rest > 0) EMITN(y, i + 8 * full, rest, PRODUCT_PART(m, n0 + 8 * full, rest, sums[full]));
+}

@@ -1,0 +1,104 @@
+// Packing into the layouts that the CPU kernels of tile.h read: always to float32, from storage type S.
+
+// Storage type of the source.
+#ifndef S
+#define S float
+#endif
+
+// [matrix][k][n] to panels [matrix][n / 16][k][16]; columns beyond the last are zero.
+kernel void pack_columns(const __global S *source, __global float *target, IDX K, IDX N, IDX k_per_item) {
+  const IDX n = get_global_id(0) * TILE_PANEL, count = N - n;
+  const IDX k_end = min(K, (IDX)(get_global_id(1) + 1) * k_per_item);
+  const __global S *from = source + get_global_id(2) * K * N + n;
+  const IDX panel = get_global_id(2) * ((N + TILE_PANEL - 1) / TILE_PANEL) + get_global_id(0);
+  __global float *to = target + panel * K * TILE_PANEL;
+  for (IDX k = get_global_id(1) * k_per_item; k < k_end; k++) {
+    float8 low = 0.0f, high = 0.0f;
+    if (count >= TILE_PANEL) {
+      low = LOAD8(S, from, k * N);
+      high = LOAD8(S, from, k * N + 8);
+    } else if (count > 8) {
+      low = LOAD8(S, from, k * N);
+      high = LOADN(S, from, k * N + 8, count - 8);
+    } else {
+      low = LOADN(S, from, k * N, count);
+    }
+    ASTORE8(float, to, k * TILE_PANEL, low);
+    ASTORE8(float, to, k * TILE_PANEL + 8, high);
+  }
+}
+
+// Transposes [matrix][i][j] so that i becomes contiguous: element (i, j) goes to
+//   (i / width) * block + j * pitch + i % width        (width a multiple of 8)
+// within its matrix of `target_size` elements. With width 16 these are the panels of a transposed operand, with a
+// width above `I` a transposed matrix. With `pad`, lanes from I to the next multiple of 8 are written as zeros.
+kernel void pack_transposed(const __global S *source, __global float *target, IDX I, IDX J, IDX width, IDX block,
+                            IDX pitch, IDX target_size, int pad, IDX j_per_item) {
+  const IDX i = get_global_id(0) * 8, count = min((IDX)8, I - i);
+  const __global S *from = source + get_global_id(2) * I * J + i * J;
+  __global float *to = target + get_global_id(2) * target_size + (i / width) * block + i % width;
+  const IDX j_end = min(J, (IDX)(get_global_id(1) + 1) * j_per_item);
+  IDX j = get_global_id(1) * j_per_item;
+  if (count == 8) {
+    for (; j + 8 <= j_end; j += 8) {
+      float8 d0 = LOAD8(S, from, j), d1 = LOAD8(S, from, J + j), d2 = LOAD8(S, from, 2 * J + j);
+      float8 d3 = LOAD8(S, from, 3 * J + j), d4 = LOAD8(S, from, 4 * J + j), d5 = LOAD8(S, from, 5 * J + j);
+      float8 d6 = LOAD8(S, from, 6 * J + j), d7 = LOAD8(S, from, 7 * J + j);
+      TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+      __global float *t = to + j * pitch;
+      STORE8(float, t, 0, d0);
+      STORE8(float, t, pitch, d1);
+      STORE8(float, t, 2 * pitch, d2);
+      STORE8(float, t, 3 * pitch, d3);
+      STORE8(float, t, 4 * pitch, d4);
+      STORE8(float, t, 5 * pitch, d5);
+      STORE8(float, t, 6 * pitch, d6);
+      STORE8(float, t, 7 * pitch, d7);
+    }
+  }
+  for (; j < j_end; j++) {
+    const float8 v = count > 0 ? GATHER8(S, from, j, J, count) : (float8)(0.0f);
+    if (pad || count == 8) {
+      STORE8(float, to, j * pitch, v);
+    } else {
+      STOREN(float, to, j * pitch, count, v);
+    }
+  }
+}
+
+// A convolution filter with any strides (elements) to panels of output channels, [group][panel][row][column][input
+// channel][16], with zeros beyond a group's last output channel. `height`, `width`: taps; `row_step` etc. pick every
+// s-th tap beginning with an offset that the caller put in `first` (transposed convolution takes the taps of one
+// phase, in reverse).
+kernel void pack_filter(const __global S *source, __global float *target, IDX outputs, IDX inputs, IDX height,
+                        IDX width, IDX first, IDX group_step, IDX output_step, IDX input_step, IDX row_step,
+                        IDX column_step) {
+  const IDX panel = get_global_id(0), group = get_global_id(1), o = panel * TILE_PANEL;
+  const IDX count = min((IDX)TILE_PANEL, outputs - o);
+  const __global S *from = source + first + group * group_step + o * output_step;
+  const IDX panels = (outputs + TILE_PANEL - 1) / TILE_PANEL;
+  __global float *to = target + (group * panels + panel) * height * width * inputs * TILE_PANEL;
+  for (IDX y = 0; y < height; y++) {
+    for (IDX x = 0; x < width; x++) {
+      for (IDX i = 0; i < inputs; i++, to += TILE_PANEL) {
+        const IDX at = y * row_step + x * column_step + i * input_step;
+        float8 high = 0.0f;
+        if (count > 8) high = GATHER8(S, from, at + 8 * output_step, output_step, count - 8);
+        ASTORE8(float, to, 0, GATHER8(S, from, at, output_step, min((IDX)8, count)));
+        ASTORE8(float, to, 8, high);
+      }
+    }
+  }
+}
+
+// A convolution filter with any strides to rows of weights per output channel, [output][input][row][column].
+kernel void pack_filter_rows(const __global S *source, __global float *target, IDX outputs, IDX inputs, IDX height,
+                             IDX width, IDX output_step, IDX input_step, IDX row_step, IDX column_step) {
+  const IDX o = get_global_id(0);
+  if (o >= outputs) return;
+  __global float *to = target + o * inputs * height * width;
+  for (IDX i = 0; i < inputs; i++)
+    for (IDX y = 0; y < height; y++)
+      for (IDX x = 0; x < width; x++, to++)
+        to[0] = LOAD(S, source, o * output_step + i * input_step + y * row_step + x * column_step);
+}

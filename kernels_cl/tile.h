@@ -1,0 +1,114 @@
+// Register tiles of the CPU kernels: named float8 accumulators, 6 rows by 16 columns or 8 rows by 8, fed by row
+// pointers a0, a1, ... (k contiguous) and a pointer b to a packed panel, 16 columns per k, 64-byte aligned.
+//
+// Why it looks like this: one work-item per tile, no local memory, no barriers; aligned vectors by dereference;
+// x * b + c contracted by -cl-mad-enable. On PoCL this runs at the multiply-add peak, vloadN and fma() do not.
+// Twelve accumulators hide the latency of the multiply-adds and leave four of sixteen registers for the operands.
+
+#define TILE_ROWS6(F) F(0) F(1) F(2) F(3) F(4) F(5)
+#define TILE_ROWS8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+
+// The address space of the rows and of the panel may differ from kernel to kernel.
+#define TILE_B(b, i) (*(const __global float8 *)((b) + (i)))
+
+// A tile outlasts the reordering window of a core, so panels that come from memory are asked for ahead of their use.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define TILE_PREFETCH(p) __builtin_prefetch(p);
+#endif
+#endif
+#ifndef TILE_PREFETCH
+#define TILE_PREFETCH(p)
+#endif
+#define TILE_AHEAD 1024  // floats
+
+// 6 x 16
+#define TILE_ZERO16(r) float8 p##r = 0.0f, q##r = 0.0f;
+#define TILE_FMA16(r, k) { const float x_ = a##r[k]; p##r = p##r + x_ * b0_; q##r = q##r + x_ * b1_; }
+#define TILE_ROW16_0(r) TILE_FMA16(r, k_)
+#define TILE_ROW16_1(r) TILE_FMA16(r, k_ + 1)
+#define TILE_ROW16_2(r) TILE_FMA16(r, k_ + 2)
+#define TILE_ROW16_3(r) TILE_FMA16(r, k_ + 3)
+#define TILE_STEP16(i, ROWS, ROW) \
+  { \
+    const float8 b0_ = TILE_B(b_, 16 * (i)), b1_ = TILE_B(b_, 16 * (i) + 8); \
+    TILE_PREFETCH(b_ + 16 * (i) + TILE_AHEAD) \
+    ROWS(ROW) \
+  }
+#define TILE_SAVE16(r) t_[2 * r] = p##r; t_[2 * r + 1] = q##r;
+
+// 8 x 8: the left half of a panel, for the last columns.
+#define TILE_ZERO8(r) float8 p##r = 0.0f;
+#define TILE_FMA8(r, k) p##r = p##r + a##r[k] * b0_;
+#define TILE_ROW8_0(r) TILE_FMA8(r, k_)
+#define TILE_ROW8_1(r) TILE_FMA8(r, k_ + 1)
+#define TILE_ROW8_2(r) TILE_FMA8(r, k_ + 2)
+#define TILE_ROW8_3(r) TILE_FMA8(r, k_ + 3)
+#define TILE_STEP8(i, ROWS, ROW) { const float8 b0_ = TILE_B(b_, 16 * (i)); ROWS(ROW) }
+#define TILE_SAVE8(r) t_[r] = p##r;
+
+// Adds rows x panel over k = 0 .. count-1 to the accumulators; W is 16 or 8, ROWS the list of rows.
+// Four steps at a time, so that the row loads are plain displacements.
+#define TILE_MULTIPLY(W, ROWS, b, count) \
+  { \
+    const __global float *b_ = (b); \
+    const IDX count_ = (count); \
+    IDX k_ = 0; \
+    for (; k_ + 4 <= count_; k_ += 4, b_ += 64) { \
+      TILE_STEP##W(0, ROWS, TILE_ROW##W##_0) \
+      TILE_STEP##W(1, ROWS, TILE_ROW##W##_1) \
+      TILE_STEP##W(2, ROWS, TILE_ROW##W##_2) \
+      TILE_STEP##W(3, ROWS, TILE_ROW##W##_3) \
+    } \
+    for (; k_ < count_; k_++, b_ += 16) { TILE_STEP##W(0, ROWS, TILE_ROW##W##_0) } \
+  }
+
+// Columns in one packed panel.
+#define TILE_PANEL 16
+
+// Transposes the eight float8 variables d0 .. d7 in registers: afterwards lane j of di is the former lane i of dj.
+#define TILE_LOW(x, y) (float8)(x.s0, y.s0, x.s1, y.s1, x.s4, y.s4, x.s5, y.s5)
+#define TILE_HIGH(x, y) (float8)(x.s2, y.s2, x.s3, y.s3, x.s6, y.s6, x.s7, y.s7)
+#define TILE_EVEN(x, y) (float8)(x.s01, y.s01, x.s45, y.s45)
+#define TILE_ODD(x, y) (float8)(x.s23, y.s23, x.s67, y.s67)
+#define TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7) \
+  { \
+    const float8 e0_ = TILE_LOW(d0, d1), e1_ = TILE_HIGH(d0, d1); \
+    const float8 e2_ = TILE_LOW(d2, d3), e3_ = TILE_HIGH(d2, d3); \
+    const float8 e4_ = TILE_LOW(d4, d5), e5_ = TILE_HIGH(d4, d5); \
+    const float8 e6_ = TILE_LOW(d6, d7), e7_ = TILE_HIGH(d6, d7); \
+    const float8 f0_ = TILE_EVEN(e0_, e2_), f1_ = TILE_ODD(e0_, e2_); \
+    const float8 f2_ = TILE_EVEN(e1_, e3_), f3_ = TILE_ODD(e1_, e3_); \
+    const float8 f4_ = TILE_EVEN(e4_, e6_), f5_ = TILE_ODD(e4_, e6_); \
+    const float8 f6_ = TILE_EVEN(e5_, e7_), f7_ = TILE_ODD(e5_, e7_); \
+    d0 = (float8)(f0_.lo, f4_.lo); d1 = (float8)(f1_.lo, f5_.lo); \
+    d2 = (float8)(f2_.lo, f6_.lo); d3 = (float8)(f3_.lo, f7_.lo); \
+    d4 = (float8)(f0_.hi, f4_.hi); d5 = (float8)(f1_.hi, f5_.hi); \
+    d6 = (float8)(f2_.hi, f6_.hi); d7 = (float8)(f3_.hi, f7_.hi); \
+  }
+
+// Matrix products: result = alpha * v + beta * c, where c is there if HAS_C is 1; (m, n) are row and column, and c
+// lies at m * c_row + n * c_column, c_column 0 or 1, so that rows, columns and scalars broadcast.
+#define PRODUCT_C_ARGS CAT2(PRODUCT_C_ARGS_, HAS_C)
+#define PRODUCT_C_ARGS_0
+#define PRODUCT_C_ARGS_1 const __global T *c, IDX c_row, IDX c_column, float beta,
+#define PRODUCT_FULL(m, n, v) CAT2(PRODUCT_FULL_, HAS_C)(m, n, v)
+#define PRODUCT_FULL_0(m, n, v) (alpha * (v))
+#define PRODUCT_FULL_1(m, n, v) \
+  (alpha * (v) + beta * (c_column ? LOAD8(T, c, (m) * c_row + (n)) : (float8)(LOAD(T, c, (m) * c_row))))
+#define PRODUCT_PART(m, n, count, v) CAT2(PRODUCT_PART_, HAS_C)(m, n, count, v)
+#define PRODUCT_PART_0(m, n, count, v) (alpha * (v))
+#define PRODUCT_PART_1(m, n, count, v) \
+  (alpha * (v) + beta * (c_column ? LOADN(T, c, (m) * c_row + (n), count) : (float8)(LOAD(T, c, (m) * c_row))))
+
+// Moves a and w to the matrices of batch entry get_global_id(2); steps in elements, 0 where an operand repeats.
+#define PRODUCT_FIND_MATRIX(a, w) \
+  { \
+    IDX rest_ = get_global_id(2); \
+    for (int d_ = batch_rank - 1; d_ >= 0; d_--) { \
+      const IDX above_ = rest_ / batch.d[d_], at_ = rest_ - above_ * batch.d[d_]; \
+      a += at_ * a_step.d[d_]; \
+      w += at_ * w_step.d[d_]; \
+      rest_ = above_; \
+    } \
+  }

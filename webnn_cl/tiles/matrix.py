@@ -1,0 +1,243 @@
+"""Lowering of matmul and gemm to the CPU kernels gemm.cl and gemv.cl."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webnn_cl.compiler.elementwise import broadcast_strides
+from webnn_cl.compiler.kernel import Kernel
+from webnn_cl.compiler.lower import dims
+from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.widen import widen
+from webnn_cl.tiles.plan import PANEL, ROWS, TUNING, ceil_div, pieces, workers
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node, Value
+    from webnn_cl.compiler.lower import Arg, Buffer, Lowering
+
+__all__ = ["Product", "lower_product", "try_lower_gemm", "try_lower_matmul"]
+
+HEADERS = ("tile.h",)
+# Up to so many rows a product is bound by reading the matrix, not by arithmetic.
+FEW_ROWS = 3
+COLUMNS = 256  # of one work-item of gemv_columns
+
+
+def try_lower_matmul(node: Node, lw: Lowering) -> bool:
+    """matmul on a CPU; False when the device is something else."""
+    if not lw.facts.is_cpu:
+        return False
+    lower_product(Product.of_matmul(node), lw)
+    return True
+
+
+def try_lower_gemm(node: Node, lw: Lowering) -> bool:
+    """gemm on a CPU; False when the device is something else."""
+    if not lw.facts.is_cpu:
+        return False
+    lower_product(Product.of_gemm(node), lw)
+    return True
+
+
+@dataclass(frozen=True)
+class Product:
+    """``y = alpha * a b + beta * c`` for a stack of matrices.
+
+    `batch` is the shape of the stack, `a_batch` and `b_batch` those of the operands' stacks, which broadcast to it.
+    A transposed operand lies as [K, M] or [N, K].
+    """
+
+    a: Value
+    b: Value
+    y: Value
+    m: int
+    n: int
+    k: int
+    batch: tuple[int, ...] = ()
+    a_batch: tuple[int, ...] = ()
+    b_batch: tuple[int, ...] = ()
+    a_transposed: bool = False
+    b_transposed: bool = False
+    alpha: float = 1.0
+    beta: float = 1.0
+    c: Value | None = None
+
+    @classmethod
+    def of_gemm(cls, node: Node) -> Product:
+        """The product of a gemm node."""
+        a, b, attrs = node.inputs["a"], node.inputs["b"], node.attrs
+        m, n = node.output.shape
+        k = a.shape[0 if attrs["a_transpose"] else 1]
+        return cls(
+            a, b, node.output, m, n, k,
+            a_transposed=attrs["a_transpose"], b_transposed=attrs["b_transpose"],
+            alpha=attrs["alpha"], beta=attrs["beta"], c=node.inputs.get("c"),
+        )  # fmt: skip
+
+    @classmethod
+    def of_matmul(cls, node: Node) -> Product:
+        """The product of a matmul node; matrices that all meet the same b are one tall matrix."""
+        a, b, y = node.inputs["a"], node.inputs["b"], node.output
+        m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+        batch = y.shape[:-2]
+        if math.prod(b.shape[:-2]) == 1 and math.prod(a.shape[:-2]) == math.prod(batch):
+            return cls(a, b, y, m * math.prod(batch), n, k)
+        return cls(a, b, y, m, n, k, batch, a.shape[:-2], b.shape[:-2])
+
+    @property
+    def storage(self) -> str:
+        """OpenCL C name of the operands' storage type."""
+        return dtype_of(self.y.data_type).storage
+
+    def steps(self, shape: Sequence[int], matrix: int) -> bytes:
+        """Element steps of an operand whose stack is `shape`, of matrices of `matrix` elements."""
+        return dims([s * matrix for s in broadcast_strides(shape, self.batch)])
+
+    def stack(self, a_matrix: int, b_matrix: int) -> list[Arg]:
+        """The arguments that find the matrices of a batch entry."""
+        strides = [self.steps(self.a_batch, a_matrix), self.steps(self.b_batch, b_matrix)]
+        return [np.int32(len(self.batch)), dims(self.batch), *strides]
+
+    def addend(self, swapped: bool = False) -> list[Arg]:
+        """The arguments c, c_row, c_column, beta; none without c. `swapped` for a kernel that computes y transposed."""
+        if self.c is None:
+            return []
+        row, column = broadcast_strides(self.c.shape, (self.m, self.n))
+        if swapped:
+            row, column = column, row
+        return [self.c, np.int64(row), np.int64(column), np.float32(self.beta)]
+
+    def defines(self) -> dict[str, object]:
+        return {"T": self.storage, "HAS_C": int(self.c is not None)}
+
+
+def lower_product(product: Product, lw: Lowering) -> None:
+    """Emit the launches of `product` with the kernel that its shape asks for."""
+    p = product
+    if p.n == 1 and not p.a_transposed:
+        _lower_dots(p, lw, swapped=True)
+    elif p.m <= FEW_ROWS and not p.b.is_constant and not (p.a_transposed and p.m > 1):
+        if p.b_transposed:
+            _lower_dots(p, lw, swapped=False)
+        else:
+            _lower_columns(p, lw)
+    else:
+        _lower_panels(p, lw)
+
+
+def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
+    """Dot products of rows; `swapped`: a's rows with the one column of b, else b's rows with those of a."""
+    vectors, rows = (1, p.m) if swapped else (p.m, p.n)
+    # With one column, c's column stride is that of the results.
+    c_args = p.addend(swapped)
+    x, w = (p.b, p.a) if swapped else (p.a, p.b)
+    batch = [np.int32(len(p.batch)), dims(p.batch)]
+    a_steps, b_steps = p.steps(p.a_batch, p.m * p.k), p.steps(p.b_batch, p.n * p.k)
+    groups = ceil_div(rows, 8)
+    each = pieces(groups, 16.0 * p.k * vectors, lw.facts)
+    kernel = Kernel("gemv.cl", "gemv_dots", p.defines(), headers=HEADERS)
+    args: list[Arg] = [x, w, *c_args, p.y, np.int64(vectors), np.int64(rows), np.int64(p.k), np.int64(each)]
+    args += [*batch, *((b_steps, a_steps) if swapped else (a_steps, b_steps)), np.float32(p.alpha)]
+    lw.launch(kernel, args, (ceil_div(groups, each), 1, math.prod(p.batch)))
+
+
+def _lower_columns(p: Product, lw: Lowering) -> None:
+    """Few rows times a matrix that is used once: not worth packing."""
+    kernel = Kernel("gemv.cl", "gemv_columns", p.defines(), headers=HEADERS)
+    args: list[Arg] = [p.a, p.b, *p.addend(), p.y, np.int64(p.m), np.int64(p.n), np.int64(p.k)]
+    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha)]
+    lw.launch(kernel, args, (ceil_div(p.n, COLUMNS), p.m, math.prod(p.batch)))
+
+
+def _lower_panels(p: Product, lw: Lowering) -> None:
+    """Register tiles over rows of a and packed panels of b."""
+    panels = ceil_div(p.n, PANEL)
+    a, w = rows_of_a(p, lw), panels_of_b(p, lw)
+    stack = [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha)]
+    sizes = [np.int64(v) for v in (p.m, p.n, p.k, p.k)]
+    matrices = math.prod(p.batch)
+    if p.m <= FEW_ROWS:
+        each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
+        kernel = Kernel("gemv.cl", "gemv_panels", p.defines(), headers=HEADERS)
+        args: list[Arg] = [a, w, *p.addend(), p.y, *sizes, np.int64(each), *stack]
+        lw.launch(kernel, args, (ceil_div(panels, each), 1, matrices))
+        return
+    rows, each = cut(p.m, panels, p.k, matrices, lw)
+    kernel = Kernel("gemm.cl", "gemm_panels", p.defines(), headers=HEADERS)
+    args = [a, w, *p.addend(), p.y, *sizes, np.int64(rows), np.int64(each), *stack]
+    lw.launch(kernel, args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
+
+
+def cut(m: int, panels: int, k: int, matrices: int, lw: Lowering) -> tuple[int, int]:
+    """Rows and panels of one work-item of gemm_panels.
+
+    Rows: a block of a that stays in half the second cache, at most `rows_per_item`, fewer where the cores would
+    otherwise go without work. Panels: more than one only to make an item worth its launch.
+    """
+    t = TUNING
+    fit = t.second_cache // 2 // (4 * k)
+    tiles = max(1, min(ceil_div(m, ROWS), t.rows_per_item // ROWS, fit // ROWS))
+    wanted = workers(lw.facts) * t.items_per_core
+    while tiles > 1 and ceil_div(m, tiles * ROWS) * panels * matrices < wanted:
+        tiles = ceil_div(tiles, 2)
+    rows = tiles * ROWS
+    return rows, pieces(panels, 2.0 * rows * k * PANEL, lw.facts)
+
+
+def rows_of_a(p: Product, lw: Lowering) -> Value | Buffer:
+    """a as float32 with k contiguous: itself when it is that already."""
+    if not p.a_transposed:
+        return widen(lw, p.a)
+    count = math.prod(p.a_batch)
+
+    def emit(lw: Lowering, source: Value, target: Buffer) -> None:
+        beyond = (p.k // 8 + 1) * 8  # one block for all of k
+        transpose(lw, source, target, count, (p.k, p.m), Blocks(beyond, 0, p.k, p.k * p.m, pad=False))
+
+    return lw.packed(p.a, ("rows", p.k, p.m), 4 * count * p.k * p.m, emit)
+
+
+def panels_of_b(p: Product, lw: Lowering) -> Buffer:
+    """b in panels of 16 columns, packed once if it is a constant."""
+    count, panels = math.prod(p.b_batch), ceil_div(p.n, PANEL)
+    size = panels * p.k * PANEL
+
+    def emit(lw: Lowering, source: Value, target: Buffer) -> None:
+        if p.b_transposed:
+            transpose(lw, source, target, count, (p.n, p.k), Blocks(PANEL, PANEL * p.k, PANEL, size, pad=True))
+            return
+        each = max(1, min(p.k, 1024))
+        kernel = Kernel("pack.cl", "pack_columns", {"S": dtype_of(source.data_type).storage}, headers=HEADERS)
+        args: list[Arg] = [source, target, np.int64(p.k), np.int64(p.n), np.int64(each)]
+        lw.launch(kernel, args, (panels, ceil_div(p.k, each), count))
+
+    return lw.packed(p.b, ("panels", p.k, p.n, p.b_transposed), 4 * count * size, emit)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where pack_transposed (pack.cl) puts a transposed matrix; numbers in elements."""
+
+    width: int
+    block: int
+    pitch: int
+    size: int
+    pad: bool
+
+
+def transpose(
+    lw: Lowering, source: Value, target: Buffer, count: int, extents: tuple[int, int], blocks: Blocks
+) -> None:
+    """Launch pack_transposed (pack.cl) on `count` matrices of `extents`."""
+    i, j = extents
+    each = max(8, min(j, 1024))
+    kernel = Kernel("pack.cl", "pack_transposed", {"S": dtype_of(source.data_type).storage}, headers=HEADERS)
+    numbers = [np.int64(v) for v in (i, j, blocks.width, blocks.block, blocks.pitch, blocks.size)]
+    args: list[Arg] = [source, target, *numbers, np.int32(blocks.pad), np.int64(each)]
+    rows = ceil_div(i, blocks.width) * blocks.width if blocks.pad else i
+    lw.launch(kernel, args, (ceil_div(rows, 8), ceil_div(j, each), count))
