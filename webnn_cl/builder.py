@@ -18,6 +18,7 @@ from webnn_cl.ops.activation import ActivationMixin
 from webnn_cl.ops.base import BuilderBase, check_desc, parse_shape
 from webnn_cl.ops.casting import CastingMixin
 from webnn_cl.ops.custom import CustomMixin
+from webnn_cl.ops.indexing import IndexingMixin
 from webnn_cl.ops.logical import LogicalMixin
 from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
@@ -40,6 +41,7 @@ class MLGraphBuilder(
     QuantizationMixin,
     CustomMixin,
     ShapingMixin,
+    IndexingMixin,
     BuilderBase,
 ):
     """Builds one graph for `context` (W3C WebNN, "The MLGraphBuilder interface").
