@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.elementwise import lower_chain
 from webnn_cl.compiler.executable import Executable
+from webnn_cl.compiler.expand import expand_operators
 from webnn_cl.compiler.fold import fold_constants
 from webnn_cl.compiler.fuse import Step, fuse_elementwise
-from webnn_cl.compiler.ir import Graph
+from webnn_cl.compiler.ir import Graph, Node
+from webnn_cl.compiler.layout import to_channels_last
 from webnn_cl.compiler.lower import Lowering
 from webnn_cl.compiler.tail import tail_of
+from webnn_cl.ops.strided import affine_view
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -23,7 +26,8 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
 
     Raises OperationError with operator, shapes and build log when the device refuses.
     """
-    graph = fold_constants(graph, context, compile_and_prepare)
+    graph = to_channels_last(graph)
+    graph = fold_constants(expand_operators(graph), context, compile_and_prepare)
     return compile_and_prepare(graph, context)
 
 
@@ -47,8 +51,28 @@ def lower_step(step: Step, lowering: Lowering) -> None:
         lower_chain(chain, lowering)
         return
     lowering.at(node, tail_of(node, chain))
-    if node.op.view:
-        lowering.alias(node.output, next(iter(node.inputs.values())))
-    else:
+    if chain is not None or not lower_view(node, lowering):
         assert node.op.lower is not None, node.op.name
         node.op.lower(node, lowering)
+
+
+def lower_view(node: Node, lowering: Lowering) -> bool:
+    """Make the output of a slice, transpose, reshape, ... a view, of what its input views already if strides can
+    say it; False for other operators. Memory is shared where the view is packed, and copied where it is asked for.
+    """
+    if "view" not in node.op.meta:
+        return False
+    (source,) = node.inputs.values()
+    before = lowering.view_of(source)
+    view = affine_view(node, before[1]) if before is not None else None
+    if before is not None and view is not None:
+        source = before[0]
+    else:
+        view = affine_view(node)
+    if view is None:
+        return False
+    if view.is_packed and node.output.desc.size == source.desc.size:
+        lowering.alias(node.output, source)
+    else:
+        lowering.view(node.output, source, view)
+    return True

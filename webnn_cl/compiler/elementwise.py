@@ -12,6 +12,7 @@ from webnn_cl.compiler.ir import Node, Value
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.strided import View
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Lowering
@@ -114,6 +115,7 @@ class _Access:
 
     value: Value
     strides: tuple[int, ...]
+    offset: int = 0
 
     @property
     def mode(self) -> str:
@@ -123,8 +125,8 @@ class _Access:
 def lower_chain(chain: Chain, lowering: Lowering) -> None:
     """One launch for `chain`: linear when every input lies like the output, rows of the inner dimension else."""
     text = chain_text(chain.nodes, LANES)
-    shape, accesses = _collapse(chain.output.shape, text.inputs)
-    if len(shape) <= 1:
+    shape, accesses = _collapse(chain.output.shape, [_read(v, chain.output.shape, lowering) for v in text.inputs])
+    if len(shape) <= 1 and not any(access.offset for access in accesses):
         _launch_linear(chain, text, accesses, lowering)
     else:
         _launch_rows(chain, text, shape, accesses, lowering)
@@ -141,9 +143,20 @@ def broadcast_strides(shape: Sequence[int], target: Sequence[int]) -> tuple[int,
     return tuple(strides)
 
 
-def _collapse(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[tuple[int, ...], list[_Access]]:
+def _read(value: Value, target: tuple[int, ...], lowering: Lowering) -> tuple[Value, View]:
+    """What to read for `value`, broadcast to `target`: the tensor that it views, if rows of it stay vectors."""
+    viewed = lowering.view_of(value)
+    if viewed is not None:
+        source, view = viewed[0], viewed[1].expanded(target)
+        small = view.collapsed()
+        if not small.shape or small.strides[-1] == 0 or (small.strides[-1] == 1 and small.shape[-1] >= LANES):
+            return source, view
+    return value, View(target, broadcast_strides(value.shape, target))
+
+
+def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tuple[tuple[int, ...], list[_Access]]:
     """Drop dimensions of one, join neighbours that every input walks as one."""
-    columns = [broadcast_strides(value.shape, shape) for value in inputs]
+    columns = [view.strides for _, view in inputs]
     dims_: list[int] = []
     steps: list[list[int]] = []
     for axis, extent in enumerate(shape):
@@ -158,7 +171,7 @@ def _collapse(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[tuple[int,
             steps.append(step)
     if not dims_:
         dims_, steps = [1], [[0] * len(columns)]
-    accesses = [_Access(v, tuple(step[k] for step in steps)) for k, v in enumerate(inputs)]
+    accesses = [_Access(v, tuple(step[k] for step in steps), view.offset) for k, (v, view) in enumerate(inputs)]
     return tuple(dims_), accesses
 
 
@@ -171,13 +184,22 @@ def _scalars(text: ChainText) -> tuple[str, list[np.generic]]:
     return names, [value for _, _, value in text.parameters]
 
 
-def _in_place(chain: Chain, accesses: Sequence[_Access]) -> list[tuple[Arg, Arg]]:
+def _in_place(chain: Chain, accesses: Sequence[_Access], lowering: Lowering) -> list[tuple[Arg, Arg]]:
+    """Operands whose memory the output may take over: read element by element, and by nothing else otherwise."""
     output = chain.output
+    elsewhere = {lowering.buffer(a.value) for a in accesses if not _walks_alike(a, output)}
     return [
         (a.value, output)
         for a in accesses
-        if a.value.producer is not None and a.value.desc.nbytes == output.desc.nbytes and a.mode == "VECTOR"
+        if a.value.desc.nbytes == output.desc.nbytes and lowering.buffer(a.value) not in elsewhere
     ]
+
+
+def _walks_alike(access: _Access, output: Value) -> bool:
+    """Whether element i of the output needs element i of the input and no other."""
+    if access.offset or access.value.desc.size != output.desc.size:
+        return False
+    return 0 not in access.strides and list(access.strides) == sorted(access.strides, reverse=True)
 
 
 def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], lowering: Lowering) -> None:
@@ -202,7 +224,7 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
     kernel = Kernel("elementwise.cl", "elementwise_linear", defines, "\n".join(text.code), ("elementwise.h",))
     size = chain.output.desc.size
     args: list[Arg] = [*(a.value for a in accesses), *values, chain.output, np.int64(size)]
-    lowering.launch(kernel, args, (-(-size // LANES),), LINEAR_LOCAL, _in_place(chain, accesses))
+    lowering.launch(kernel, args, (-(-size // LANES),), LINEAR_LOCAL, _in_place(chain, accesses, lowering))
 
 
 def _launch_rows(
@@ -213,10 +235,10 @@ def _launch_rows(
     for k, access in enumerate(accesses):
         storage = dtype_of(access.value.data_type).storage
         kind = f"VTYPE({storage})"
-        arguments.append(f"const __global {storage} *s{k}, const dims_t t{k}, ")
-        offsets.append(f"IDX o{k} = 0;")
+        arguments.append(f"const __global {storage} *s{k}, const IDX f{k}, const dims_t t{k}, ")
+        offsets.append(f"IDX o{k} = f{k};")
         advance.append(f"o{k} += c * t{k}.d[d];")
-        args += [access.value, dims(access.strides[:-1])]
+        args += [access.value, np.int64(access.offset), dims(access.strides[:-1])]
         if access.mode == "SPLAT":
             full.append(f"const {kind} {PREFIX}x{k} = ({kind})(LOAD({storage}, s{k}, o{k}));")
             tail.append(full[-1])
@@ -242,4 +264,4 @@ def _launch_rows(
     local = ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
     kernel = Kernel("elementwise.cl", "elementwise_rows", defines, "\n".join(text.code), ("elementwise.h",))
     args += [*values, chain.output, np.int64(inner), np.int64(rows), np.int32(len(outer)), dims(outer)]
-    lowering.launch(kernel, args, (blocks, rows), local, _in_place(chain, accesses))
+    lowering.launch(kernel, args, (blocks, rows), local, _in_place(chain, accesses, lowering))

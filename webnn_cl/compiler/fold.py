@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.ir import Constant, Graph, Node, Value
+from webnn_cl.compiler.rewrite import Rewriter
 from webnn_cl.opencl.memory import allocate
 
 if TYPE_CHECKING:
@@ -56,17 +57,9 @@ def _evaluate(wanted: list[Value], context: MLContext, compile_: Compile) -> dic
 
 
 def _replace(graph: Graph, folded: set[Value], constants: dict[Value, Value]) -> Graph:
-    """The rest of the graph on new nodes; the builder's own records stay as they are."""
-    new: dict[Value, Value] = dict(constants)
-    nodes: list[Node] = []
+    rewriter = Rewriter(graph)
+    rewriter.new.update(constants)
     for node in graph.nodes:
-        if node.output in folded:
-            continue
-        copy = Node(node.op, {r: new.get(v, v) for r, v in node.inputs.items()}, node.attrs, label=node.label)
-        copy.outputs = [Value(v.desc, producer=copy) for v in node.outputs]
-        new.update(zip(node.outputs, copy.outputs, strict=True))
-        nodes.append(copy)
-    outputs = {name: new.get(v, v) for name, v in graph.outputs.items()}
-    return Graph(dict(graph.inputs), outputs, nodes)
-
-
+        if node.output not in folded:
+            rewriter.copy(node)
+    return rewriter.finish()

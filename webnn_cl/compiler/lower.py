@@ -10,12 +10,13 @@ import numpy as np
 
 from webnn_cl.compiler.ir import Constant, Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.kernel import Kernel
-from webnn_cl.dtypes import normalize_data_type
+from webnn_cl.dtypes import dtype_of, normalize_data_type
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.tail import Tail
     from webnn_cl.interop.guard import GuardedLaunch
     from webnn_cl.opencl.facts import DeviceFacts
+    from webnn_cl.ops.strided import View
 
 __all__ = ["Buffer", "Copy", "Launch", "Lowering", "Plan", "dims"]
 
@@ -89,6 +90,13 @@ def dims(values: Sequence[int]) -> bytes:
     return np.array([*values, *[0] * (8 - len(values))], dtype=np.int64).tobytes()
 
 
+def copy_view(lowering: Lowering, source: Value, view: View, target: Value, size: int) -> None:
+    """Write `view` of `source` into `target` (the kernel's home imports this module)."""
+    from webnn_cl.ops import strided
+
+    strided.copy_view(lowering, source, view, target, size)
+
+
 class Lowering:
     """Collects the launches of one graph; `facts` says what the device can do."""
 
@@ -105,6 +113,7 @@ class Lowering:
         self._packed: dict[tuple[Constant, Any], Buffer] = {}
         self._node: Node | None = None
         self._tail: Tail | None = None
+        self._views: dict[Value, tuple[Value, View]] = {}
 
     # For records ----------------------------------------------------------------------------------------------
 
@@ -182,8 +191,19 @@ class Lowering:
         else:
             self._target.append(Copy(buffer, self.buffer(out), out.desc.nbytes, self._node))
 
+    def view(self, out: Value, source: Value, view: View) -> None:
+        """Let `out` be `view` of `source`; it becomes memory of its own only when somebody asks for its buffer."""
+        self._views[out] = (source, view)
+
+    def view_of(self, value: Value) -> tuple[Value, View] | None:
+        """The value that `value` is a view of, and how, while it has no memory of its own."""
+        return self._views.get(value)
+
     def buffer(self, value: Value) -> Buffer:
         """The memory of `value`."""
+        if value in self._views:
+            source, view = self._views.pop(value)
+            copy_view(self, source, view, value, dtype_of(value.data_type).size)
         found = self._buffers.get(value)
         if found is None:
             found = self._buffers[value] = self._make_buffer(value)
