@@ -1,0 +1,142 @@
+"""Simplification: equal nodes become one, operators that do nothing go, batch normalization joins its convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from webnn_cl.compiler.fuse import consumers_of
+from webnn_cl.compiler.ir import Constant, Graph, Node, TensorDesc, Value
+from webnn_cl.compiler.rewrite import Rewriter
+
+__all__ = ["simplify"]
+
+# Constants up to this many bytes are compared by value.
+SMALL_BYTES = 64
+
+
+def simplify(graph: Graph) -> Graph:
+    """An equivalent graph with fewer nodes."""
+    return _Simplifier(graph).run()
+
+
+class _Simplifier(Rewriter):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.consumers = consumers_of(graph)
+        self.outputs = set(graph.outputs.values())
+        self.known: dict[Any, list[Value]] = {}
+        self.small: dict[Any, Value] = {}
+
+    def run(self) -> Graph:
+        for value in list(self.graph.values()):
+            self._unify_constant(value)
+        for node in self.graph.nodes:
+            if not (self._is_nothing(node) or self._normalization(node)):
+                self._unify(node)
+        return self.finish()
+
+    def _unify_constant(self, value: Value) -> None:
+        array = value.constant.array if value.constant is not None else None
+        if array is not None and array.nbytes <= SMALL_BYTES:
+            self.new[value] = self.small.setdefault((value.desc, array.tobytes()), value)
+
+    def _unify(self, node: Node) -> None:
+        """Copy `node`, unless an equal one is there already."""
+        key = (id(node.op), *((r, id(self.get(v))) for r, v in node.inputs.items()), repr(sorted(node.attrs.items())))
+        known = self.known.get(key) if node.op.js else None
+        if known is None:
+            self.copy(node)
+            self.known[key] = [self.new[v] for v in node.outputs]
+        else:
+            self.new.update(zip(node.outputs, known, strict=True))
+
+    def _is_nothing(self, node: Node) -> bool:
+        """identity, and cast to the type that is there; kept where an output would be an input or a constant."""
+        if node.op.name not in ("identity", "cast"):
+            return False
+        value = self.get(node.inputs["input"])
+        if value.data_type != node.output.data_type or (value.producer is None and node.output in self.outputs):
+            return False
+        self.new[node.output] = value
+        return True
+
+    # Batch normalization --------------------------------------------------------------------------------------
+
+    def _normalization(self, node: Node) -> bool:
+        """Batch normalization by constants: into the filter of a convolution before it, else element-wise."""
+        statistics = [v for r, v in node.inputs.items() if r != "input"]
+        if node.op.name != "batch_normalization" or node.output.data_type != "float32":
+            return False
+        if not all(v.is_constant for v in statistics):
+            return False
+        before = node.inputs["input"].producer
+        if before is None or not self._into_convolution(before, node):
+            self._elementwise(node)
+        return True
+
+    def _factor(self, node: Node) -> Value:
+        """scale / sqrt(variance + epsilon), one per channel."""
+        variance = self.get(node.inputs["variance"])
+        epsilon = _scalar(node.attrs["epsilon"])
+        spread = self._op("sqrt", input=self._op("add", a=variance, b=epsilon))
+        scale = node.inputs.get("scale")
+        return self._op("div", a=self.get(scale) if scale is not None else _scalar(1.0), b=spread)
+
+    def _elementwise(self, node: Node) -> None:
+        """(x - mean) * factor + bias."""
+        x, axis = self.get(node.inputs["input"]), node.attrs["axis"]
+        tail = (1,) * (x.desc.rank - axis - 1)
+
+        def channels(value: Value) -> Value:
+            return self.reshape(value, (value.desc.size, *tail))
+
+        result = self._op("sub", a=x, b=channels(self.get(node.inputs["mean"])))
+        result = self._op("mul", a=result, b=channels(self._factor(node)))
+        if "bias" in node.inputs:
+            result = self._op("add", a=result, b=channels(self.get(node.inputs["bias"])))
+        self.new[node.output] = result
+
+    def _into_convolution(self, before: Node, node: Node) -> bool:
+        """conv(x, w) normalized = conv(x, w * factor) + ((bias - mean) * factor + shift), the sums folded at build."""
+        if before.op.name not in ("conv2d", "conv_transpose2d") or not self._only_use(before, node):
+            return False
+        layout = before.attrs["input_layout"]
+        if node.attrs["axis"] != layout.index("c") or not before.inputs["filter"].is_constant:
+            return False
+        if before.op.name == "conv_transpose2d" and before.attrs["groups"] != 1:
+            return False
+        bias = before.inputs.get("bias")
+        if bias is not None and not bias.is_constant:
+            return False
+        factor = self._factor(node)
+        weights = self.get(before.inputs["filter"])
+        slot = before.attrs["filter_layout"].index("o")
+        shape = tuple(factor.desc.size if k == slot else 1 for k in range(4))
+        inputs = {r: self.get(v) for r, v in before.inputs.items()}
+        inputs["filter"] = self._op("mul", a=weights, b=self.reshape(factor, shape))
+        inputs["bias"] = self._shift(node, factor, inputs.get("bias"))
+        outputs = self.add(before.op, inputs, before.attrs, [node.output.desc], before.label)
+        self.new[node.output] = outputs[0]
+        return True
+
+    def _shift(self, node: Node, factor: Value, bias: Value | None) -> Value:
+        mean = self.get(node.inputs["mean"])
+        centred = self._op("sub", a=bias, b=mean) if bias is not None else self._op("neg", input=mean)
+        scaled = self._op("mul", a=centred, b=factor)
+        shift = node.inputs.get("bias")
+        return scaled if shift is None else self._op("add", a=scaled, b=self.get(shift))
+
+    def _only_use(self, before: Node, node: Node) -> bool:
+        value = before.output
+        return value not in self.outputs and self.consumers.get(value) == [node]
+
+    def _op(self, name: str, **inputs: Value) -> Value:
+        """An element-wise operator of float32 values, with numpy's broadcasting."""
+        shape = np.broadcast_shapes(*(v.shape for v in inputs.values()))
+        return self.add(name, inputs, {}, [TensorDesc("float32", shape)])[0]
+
+
+def _scalar(number: float) -> Value:
+    return Value(TensorDesc("float32", ()), constant=Constant(np.array(number, np.float32)))
