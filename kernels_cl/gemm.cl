@@ -47,14 +47,11 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
         TILE_ROWS6(TILE_SAVE16)
         const IDX rows = min((IDX)6, row_end - m);
         IDX i = y_block + m * N + n;
-        if (rows == 6 && columns == TILE_PANEL) {
-          for (IDX r = 0; r < 6; r++, i += N) {
-            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
+        for (IDX r = 0; r < rows; r++, i += N) {
+          EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
+          if (columns == TILE_PANEL) {
             EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, t_[2 * r + 1]));
-          }
-        } else {
-          for (IDX r = 0; r < rows; r++, i += N) {
-            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
+          } else {
             EMITN(y, i + 8, columns - 8, PRODUCT_PART(m + r, n + 8, columns - 8, t_[2 * r + 1]));
           }
         }
