@@ -44,6 +44,40 @@
 #define WN_QUANTIZE8(T, ratio, zero) CAT2(wn_quantize8_, T)((ratio), (zero))
 #define WN_QUANTIZE1(T, ratio, zero) CAT2(wn_quantize1_, T)((ratio), (zero))
 
+// Adding 1.5 * 2^23 rounds to an integer, half to even, which is then in the low bits: the sum's bits shifted left by
+// 23 are that integer's exponent field.
+#define WN_MAGIC 12582912.0f
+#define WN_LOG2E 1.44269504f
+// ln(2) in two parts, the first with so few bits (9, or 15) that its product with an exponent is exact.
+#define WN_LN2_HIGH 0.693359375f
+#define WN_LN2_LOW -2.12194440e-4f
+#define WN_LN2_HIGH15 0.693145752f
+#define WN_LN2_LOW15 1.42860677e-6f
+
+// 2 / pi, 32 bits a word, after a word of zeros.
+__constant uint WN_TWO_OVER_PI[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
+                                     0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+
+// x less the nearest multiple n of pi / 2 for any |x| >= 1; n modulo 4 in *quadrant (Payne and Hanek's method: of the
+// product of x's 24 bits with 2 / pi only the bits around the point are formed). NaN for infinity and NaN.
+static inline float wn_reduce_far_lane(float x, int *quadrant) {
+  const uint bits = as_uint(x) & 0x7fffffffu;
+  const ulong fraction = (bits & 0x7fffffu) | 0x800000u;
+  const int offset = (int)(bits >> 23) - 120, word = offset >> 5, shift = offset & 31;
+  ulong w[3];
+  for (int k = 0; k < 3; k++) {
+    const ulong pair = ((ulong)WN_TWO_OVER_PI[word + k] << 32) | WN_TWO_OVER_PI[word + k + 1];
+    w[k] = (pair << shift) >> 32;
+  }
+  // Multiples of pi / 2 modulo 4, with 62 bits after the point.
+  const ulong turns = ((fraction * w[0]) << 32) + fraction * w[1] + ((fraction * w[2]) >> 32);
+  const int n = (int)((turns + (1ul << 61)) >> 62);
+  const float r = (float)(long)(turns - ((ulong)n << 62)) * 3.40612158e-19f;
+  *quadrant = x < 0.0f ? -n : n;
+  if (bits >= 0x7f800000u) return NAN;
+  return x < 0.0f ? -r : r;
+}
+
 // each width: W is 8, then 1
 #if W == 8
 #define WF float8
@@ -58,7 +92,7 @@
 #define BITS(T, x) CAT2(as_, VTYPE(T))(x)
 #define VEC(T) VTYPE(T)
 #define MASK(T, m) CAT2(convert_, MTYPE(T))(m)
-#define ANY(m) any(m)
+#define ANY(m) (as_ulong(convert_char8(m)) != 0)
 #else
 #define WF float
 #define WI int
@@ -164,32 +198,217 @@ QUANTIZE(uint)
 #undef QUANTIZE
 
 // Floats -----------------------------------------------------------------------------------------------------
+//
+// Own polynomials (minimax fits, coefficients rounded to float), since library calls are slow or scalar on some
+// devices. The errors given are the largest over all float32 arguments, in units of the last place (ulp). Everything
+// holds with and without contraction to fused multiply-add. NaN passes through.
 
 static inline WF FN(wn_abs)(WF x) { return AS_WF(AS_WI(x) & 0x7fffffff); }
-static inline WF FN(wn_clip)(WF x, float low, float high) {
-  x = SEL(x, (WF)(low), x < (WF)(low));
-  return SEL(x, (WF)(high), x > (WF)(high));
+static inline WF FN(wn_copysign)(WF magnitude, WF sign) {
+  return AS_WF((AS_WI(magnitude) & 0x7fffffff) | (AS_WI(sign) & (WI)(0x80000000)));
 }
+static inline WF FN(wn_at_least)(WF x, float low) { return SEL(x, (WF)(low), x < (WF)(low)); }
+static inline WF FN(wn_at_most)(WF x, float high) { return SEL(x, (WF)(high), x > (WF)(high)); }
+static inline WF FN(wn_clip)(WF x, float low, float high) { return FN(wn_at_most)(FN(wn_at_least)(x, low), high); }
 static inline WF FN(wn_floor)(WF x) { return floor(x); }
 static inline WF FN(wn_ceil)(WF x) { return ceil(x); }
 static inline WF FN(wn_round)(WF x) { return rint(x); }
-static inline WF FN(wn_exp)(WF x) { return exp(x); }
-static inline WF FN(wn_expm1)(WF x) { return expm1(x); }
-static inline WF FN(wn_log)(WF x) { return log(x); }
-static inline WF FN(wn_pow)(WF x, WF y) { return pow(x, y); }
-static inline WF FN(wn_erf)(WF x) { return erf(x); }
-static inline WF FN(wn_sin)(WF x) { return sin(x); }
-static inline WF FN(wn_cos)(WF x) { return cos(x); }
-static inline WF FN(wn_tan)(WF x) { return tan(x); }
-static inline WF FN(wn_tanh)(WF x) { return tanh(x); }
-static inline WF FN(wn_gelu)(WF x) { return 0.5f * x * erfc(x * -0.70710678f); }
+
+// exp(r) - 1 for |r| <= ln(2) / 2.
+static inline WF FN(wn_expm1_core)(WF r) {
+  const WF p = (((0.00139387208f * r + 0.00836715382f) * r + 0.0416664258f) * r + 0.16666539f) * r + 0.5f;
+  return r * r * p + r;
+}
+// (1 + q) * 2^n for the n in the low bits of t; in two steps, since the result may be subnormal.
+static inline WF FN(wn_scale)(WF q, WF t) {
+  const WI n = AS_WI(t), half_n = n >> 1;
+  const WF first = AS_WF((half_n << 23) + 0x3f800000), second = AS_WF(((n - half_n) << 23) + 0x3f800000);
+  return (q * first + first) * second;
+}
+static inline WF FN(wn_exp)(WF x) {
+  x = FN(wn_clip)(x, -104.0f, 89.0f);
+  const WF t = x * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
+  return FN(wn_scale)(FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW), t);
+}
+// As wn_exp for x in -87 .. 88: no subnormal results.
+static inline WF FN(wn_exp_small)(WF x) {
+  const WF t = x * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
+  const WF power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
+  return FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW) * power + power;
+}
+// exp(high + low) for high <= 0, down to the subnormal: computed 2^64 times too large.
+static inline WF FN(wn_exp_negative)(WF high, WF low) {
+  high = FN(wn_at_least)(high, -104.0f);
+  const WF t = high * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
+  const WF power = AS_WF((AS_WI(t) << 23) + 0x5f800000);
+  const WF q = FN(wn_expm1_core)((high - n * WN_LN2_HIGH) + (low - n * WN_LN2_LOW));
+  return (q * power + power) * 0x1p-64f;
+}
+// exp(x) - 1 for x <= 0, without cancellation.
+static inline WF FN(wn_expm1)(WF x) {
+  x = FN(wn_at_least)(x, -18.0f);
+  const WF t = x * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
+  const WF q = FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW);
+  const WF power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
+  return power * q + (power - 1.0f);
+}
 static inline WF FN(wn_sigmoid)(WF x) {
-  const WF e = exp(-FN(wn_abs)(x));
-  return SEL(e, (WF)(1.0f), x >= (WF)(0.0f)) / (1.0f + e);
+  const WF e = FN(wn_exp_negative)(-FN(wn_abs)(x), (WF)(0.0f));
+  return SEL((WF)(1.0f), e, x < (WF)(0.0f)) / (1.0f + e);
 }
+static inline WF FN(wn_tanh)(WF x) {
+  const WF q = FN(wn_expm1)(-2.0f * FN(wn_abs)(x));
+  return FN(wn_copysign)(q / (q + 2.0f), x);
+}
+// log(1 + exp(-|x|)) as 2 atanh(s) with s = e / (2 + e) <= 1/3.
 static inline WF FN(wn_softplus)(WF x) {
-  return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) + log1p(exp(-FN(wn_abs)(x)));
+  const WF e = FN(wn_exp_negative)(-FN(wn_abs)(x), (WF)(0.0f));
+  const WF s = e / (2.0f + e), z = s * s;
+  const WF p = ((0.280294597f * z + 0.27998209f) * z + 0.400217503f) * z + 0.666664124f;
+  return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) + (s * z * p + 2.0f * s);
 }
+
+// Exponent of x > 0 with its fraction in sqrt(1/2) .. sqrt(2): x = 2^exponent * (1 + f).
+static inline WF FN(wn_split)(WF x, WF *f) {
+  const WI tiny = x < (WF)(0x1p-126f);
+  const WI bits = AS_WI(SEL(x, x * 0x1p23f, tiny)) - 0x3f3504f3;
+  *f = AS_WF((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;
+  return TO(float, bits >> 23) - SEL((WF)(0.0f), (WF)(23.0f), tiny);
+}
+static inline WF FN(wn_log)(WF x) {
+  WF f;
+  const WF e = FN(wn_split)(x, &f);
+  WF p = ((-0.078615576f * f + 0.128817394f) * f - 0.131279439f) * f + 0.141810998f;
+  p = (((p * f - 0.166246414f) * f + 0.200022966f) * f - 0.250008076f) * f + 0.333333164f;
+  const WF s = f * f;
+  const WF y = ((s * f * p + e * WN_LN2_LOW) - 0.5f * s + f) + e * WN_LN2_HIGH;
+  const WF edge = SEL(SEL(x, (WF)(NAN), x < (WF)(0.0f)), (WF)(-INFINITY), x == (WF)(0.0f));
+  return SEL(edge, y, (x > (WF)(0.0f)) & (x < (WF)(INFINITY)));
+}
+
+// |x|^y for finite |x| > 0. The logarithm and its product with y are kept in two floats each; products of values cut
+// to 12 bits are exact.
+#define WN_CUT(x) AS_WF(AS_WI(x) & -4096)
+static inline WF FN(wn_pow_core)(WF x, WF y) {
+  WF f;
+  const WF e = FN(wn_split)(x, &f);
+  WF p = ((0.0691563785f * f - 0.117893815f) * f + 0.118726179f) * f - 0.123844013f;
+  p = ((p * f + 0.142187163f) * f - 0.166692495f) * f + 0.200022236f;
+  p = (p * f - 0.249999866f) * f + 0.333333105f;
+  // log(1 + f) = f - f^2 / 2 + f^3 p
+  const WF cut = WN_CUT(f), square = 0.5f * cut * cut;
+  const WF u = f - square;
+  const WF v = ((f - u) - square) + (f * f * f * p - 0.5f * (f - cut) * (f + cut));
+  const WF w = u + v, base = e * WN_LN2_HIGH15;
+  const WF log_high = base + w;
+  const WF log_low = ((base - log_high) + w) + (e * WN_LN2_LOW15 + ((u - w) + v));
+  const WF log_cut = WN_CUT(log_high), y_cut = WN_CUT(y);
+  WF high = log_cut * y_cut;
+  WF low = (y - y_cut) * log_cut + y * ((log_high - log_cut) + log_low);
+  const WF all = high + low;
+  const WI beyond = FN(wn_abs)(all) > (WF)(110.0f);
+  high = SEL(high, FN(wn_clip)(all, -110.0f, 110.0f), beyond);
+  low = SEL(low, (WF)(0.0f), beyond);
+  const WF t = (high + low) * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
+  return FN(wn_scale)(FN(wn_expm1_core)((high - n * WN_LN2_HIGH15) + (low - n * WN_LN2_LOW15)), t);
+}
+// C's pow() where x is not positive and finite, or y is NaN; power is that of |x|.
+static inline WF FN(wn_pow_edges)(WF x, WF y, WF power) {
+  const WF zero = 0.0f, infinity = INFINITY, base = FN(wn_abs)(x);
+  const WI whole = floor(y) == y, even = floor(0.5f * y) == 0.5f * y;
+  power = SEL(power, SEL(infinity, zero, (base == zero) == (y > zero)), (base == zero) | (base == infinity));
+  power = SEL(power, -power, (whole != 0) & (even == 0) & (AS_WI(x) < 0));
+  power = SEL(power, (WF)(NAN), (x < zero) & (base < infinity) & (whole == 0));
+  power = SEL(power, x + y, (x != x) | (y != y));
+  return SEL(power, (WF)(1.0f), (y == zero) | (x == (WF)(1.0f)));
+}
+// Beyond 2^34 every power but that of 1 is 0 or infinite.
+static inline WF FN(wn_pow)(WF x, WF y) {
+  const WF power = FN(wn_pow_core)(FN(wn_abs)(x), FN(wn_clip)(y, -0x1p34f, 0x1p34f));
+  const WI edge = (x <= (WF)(0.0f)) | (x == (WF)(INFINITY)) | (x != x) | (y != y);
+  return ANY(edge) ? FN(wn_pow_edges)(x, y, power) : power;
+}
+
+static inline WF FN(wn_erf)(WF x) {
+  const WF s = x * x, t = FN(wn_at_most)(FN(wn_abs)(x), 4.0f);
+  WF p = ((-0.000595901744f * s + 0.00498725846f) * s - 0.0267629176f) * s + 0.112817302f;
+  p = (p * s - 0.376124889f) * s + 0.128379151f;
+  // log(1 - erf(t)) / t
+  WF q = ((0.000213627849f * t - 0.00321201771f) * t + 0.0228805598f) * t - 0.105247192f;
+  q = (q * t - 0.635729432f) * t - 1.12851107f;
+  const WF tail = FN(wn_copysign)(1.0f - FN(wn_exp_small)(t * q), x);
+  return SEL(x * p + x, tail, t > (WF)(0.93f));
+}
+// max(0, x) - t Q(t) with t = |x| and Q the upper tail of the normal distribution: exp(-t^2 / 2) times a rational
+// function, so that the negative side keeps its relative accuracy. The square is taken in two parts.
+static inline WF FN(wn_gelu)(WF x) {
+  const WF t = FN(wn_at_most)(FN(wn_abs)(x), 14.5f), cut = WN_CUT(t);
+  const WF e = FN(wn_exp_negative)(-0.5f * cut * cut, -0.5f * (t - cut) * (t + cut));
+  const WF p = (((0.00411701109f * t + 0.0406376496f) * t + 0.18324779f) * t + 0.438311309f) * t + 0.5f;
+  WF d = ((0.0103196967f * t + 0.101869926f) * t + 0.469504178f) * t + 1.20255458f;
+  d = (d * t + 1.67450762f) * t + 1.0f;
+  return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) - t * e * p / d;
+}
+
+// x less the nearest multiple n of pi / 2, for |x| < 39000; n ends up in the low bits of *quadrant. The four parts of
+// pi / 2 are short enough for exact products.
+static inline WF FN(wn_reduce)(WF x, WI *quadrant) {
+  const WF t = x * 0.636619772f + WN_MAGIC, n = t - WN_MAGIC;
+  *quadrant = AS_WI(t);
+  WF r = x - n * 1.5703125f;
+  r -= n * 4.8351287841796875e-4f;
+  r -= n * 3.1385570764541626e-7f;
+  return r - n * 6.0771005065061922e-11f;
+}
+#if W == 8
+static inline float8 wn_reduce_far8(float8 x, float8 r, int8 *quadrant) {
+  float lane[8] = {x.s0, x.s1, x.s2, x.s3, x.s4, x.s5, x.s6, x.s7};
+  float reduced[8] = {r.s0, r.s1, r.s2, r.s3, r.s4, r.s5, r.s6, r.s7};
+  int n[8] = {quadrant->s0, quadrant->s1, quadrant->s2, quadrant->s3, quadrant->s4, quadrant->s5, quadrant->s6, quadrant->s7};
+  for (int k = 0; k < 8; k++)
+    if (!(fabs(lane[k]) < 39000.0f)) reduced[k] = wn_reduce_far_lane(lane[k], n + k);
+  *quadrant = (int8)(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
+  return (float8)(reduced[0], reduced[1], reduced[2], reduced[3], reduced[4], reduced[5], reduced[6], reduced[7]);
+}
+#else
+static inline float wn_reduce_far1(float x, float r, int *quadrant) { return wn_reduce_far_lane(x, quadrant); }
+#endif
+static inline WF FN(wn_reduce_any)(WF x, WI *quadrant) {
+  WF r = FN(wn_reduce)(x, quadrant);
+  const WI far = !(FN(wn_abs)(x) < (WF)(39000.0f));
+  if (ANY(far)) r = FN(wn_reduce_far)(x, r, quadrant);
+  return r;
+}
+// Sine and cosine for |r| <= pi / 4.
+static inline WF FN(wn_sin_core)(WF r) {
+  const WF s = r * r;
+  return ((-0.000195184053f * s + 0.0083321901f) * s - 0.166666552f) * (s * r) + r;
+}
+static inline WF FN(wn_cos_core)(WF r) {
+  const WF s = r * r;
+  return ((2.44306684e-05f * s - 0.00138873013f) * s + 0.0416666456f) * (s * s) + (1.0f - 0.5f * s);
+}
+static inline WF FN(wn_circle)(WF r, WI quadrant) {
+  const WF y = SEL(FN(wn_sin_core)(r), FN(wn_cos_core)(r), (quadrant & 1) != 0);
+  return AS_WF(AS_WI(y) ^ ((quadrant & 2) << 30));
+}
+static inline WF FN(wn_sin)(WF x) {
+  WI quadrant;
+  const WF r = FN(wn_reduce_any)(x, &quadrant);
+  return FN(wn_circle)(r, quadrant);
+}
+static inline WF FN(wn_cos)(WF x) {
+  WI quadrant;
+  const WF r = FN(wn_reduce_any)(x, &quadrant);
+  return FN(wn_circle)(r, quadrant + 1);
+}
+static inline WF FN(wn_tan)(WF x) {
+  WI quadrant;
+  const WF r = FN(wn_reduce_any)(x, &quadrant), s = FN(wn_sin_core)(r), c = FN(wn_cos_core)(r);
+  const WI odd = (quadrant & 1) != 0;
+  return SEL(s, -c, odd) / SEL(c, s, odd);
+}
+
 // Beyond 1e30 the quotient is 1 long since; the limit also keeps infinity / infinity away.
 static inline WF FN(wn_softsign)(WF x) {
   x = FN(wn_clip)(x, -1e30f, 1e30f);
@@ -215,5 +434,6 @@ static inline WF FN(wn_hard_swish)(WF x) {
 #undef MASK
 #undef ANY
 #undef FN
+#undef WN_CUT
 #undef TFN
 // end of each width
