@@ -12,6 +12,8 @@ import pyopencl as cl
 
 from webnn_cl.compiler.kernel import Kernel, program_source
 from webnn_cl.errors import OperationError
+from webnn_cl.opencl.binary_cache import BinaryCache, cache_folder, driver_caches
+from webnn_cl.opencl.facts import DeviceFacts
 
 __all__ = ["STATS", "BuildStats", "build_program", "built_kernels"]
 
@@ -43,11 +45,25 @@ def built_kernels(context: cl.Context, device: cl.Device, kernels: Iterable[Kern
         suffix = f"@{device.int_ptr}"
         missing = [k for k in wanted if k.key + suffix not in cache]
         for group in _groups(missing):
-            program = build_program(context, device, program_source(group), OPTIONS)
-            STATS.programs_built += 1
-            STATS.kernels_built += len(group)
+            program = _cached_program(context, device, program_source(group), len(group))
             cache.update({k.key + suffix: program for k in group})
         return {k: cache[k.key + suffix] for k in wanted}
+
+
+def _cached_program(context: cl.Context, device: cl.Device, source: str, count: int) -> cl.Program:
+    """A program from the disk cache where the driver keeps none, else from the compiler (and counted)."""
+    facts = DeviceFacts.of(device)
+    folder = None if driver_caches(facts) else cache_folder()
+    cache = BinaryCache(folder / "programs") if folder is not None else None
+    key = cache.key(facts, source, OPTIONS) if cache is not None else ""
+    program = cache.load(key, context, device, OPTIONS) if cache is not None else None
+    if program is None:
+        program = build_program(context, device, source, OPTIONS)
+        STATS.programs_built += 1
+        STATS.kernels_built += count
+        if cache is not None:
+            cache.store(key, program, device)
+    return program
 
 
 def _groups(kernels: list[Kernel]) -> list[list[Kernel]]:
