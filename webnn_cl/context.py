@@ -16,15 +16,17 @@ from webnn_cl.dispatch import bind
 from webnn_cl.dtypes import normalize_data_type
 from webnn_cl.errors import InvalidStateError, MLError, MLTypeError
 from webnn_cl.future import MLFuture
+from webnn_cl.interop.sharing import SharingMixin
 from webnn_cl.opencl import fork, transfer
 from webnn_cl.opencl.adopt import Connection
 from webnn_cl.opencl.facts import DeviceFacts
 from webnn_cl.opencl.memory import Storage, allocate, allocate_from
 from webnn_cl.opencl.timeline import Timeline
 from webnn_cl.ops.base import check_desc, parse_shape
+from webnn_cl.ops.limits import max_tensor_bytes, op_support_limits
 from webnn_cl.ops.record import MAX_RANK
 from webnn_cl.outputs import Target, target_for
-from webnn_cl.tensor import MLTensor
+from webnn_cl.tensor import MLTensor, check_flags
 
 if TYPE_CHECKING:
     from webnn_cl.builder import MLGraphBuilder
@@ -37,7 +39,7 @@ __all__ = ["MLContext"]
 _MAX_BYTES = (2**31 - 1) * 8
 
 
-class MLContext:
+class MLContext(SharingMixin):
     """A device with its timeline (W3C WebNN, "The MLContext interface"). Made by ``ML.create_context``.
 
     Calls are checked at once and run in call order, from any thread; only the calls that say so wait for the device.
@@ -51,7 +53,7 @@ class MLContext:
         self._cl = connection.cl_context
         self._cl_device = connection.device.cl_device
         self._facts: DeviceFacts = connection.device.facts
-        self._max_tensor_bytes = min(self._facts.max_alloc_bytes or _MAX_BYTES, _MAX_BYTES)
+        self._max_tensor_bytes = max_tensor_bytes(min(self._facts.max_alloc_bytes or _MAX_BYTES, _MAX_BYTES))
         self._lost: MLFuture[str] = MLFuture()
         self._tensors: weakref.WeakSet[MLTensor] = weakref.WeakSet()
         self._graphs: weakref.WeakSet[MLGraph] = weakref.WeakSet()
@@ -101,9 +103,7 @@ class MLContext:
 
     def op_support_limits(self) -> dict[str, Any]:
         """Data types and ranks per operator, and the largest tensor, with the specification's camelCase keys."""
-        from webnn_cl.ops.limits import op_support_limits
-
-        return op_support_limits(self._facts)
+        return op_support_limits(self._max_tensor_bytes)
 
     # Objects -------------------------------------------------------------------------------------------------
 
@@ -307,13 +307,6 @@ class MLContext:
 
     def __repr__(self) -> str:
         return f"<MLContext on {self._device}{' lost' if self.is_lost else ''}>"
-
-
-def check_flags(flags: Mapping[str, object], where: str) -> None:
-    """MLTypeError unless every flag is a bool."""
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise MLTypeError(f"{where}: {name}: got {value!r}; allowed: True, False")
 
 
 def _loser(context: MLContext) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from webnn_cl.opencl.memory import Storage
     from webnn_cl.opencl.transfer import PendingRead
 
-__all__ = ["MLTensor"]
+__all__ = ["MLTensor", "check_flags"]
 
 
 class MLTensor:
@@ -126,7 +127,7 @@ class MLTensor:
         """A copy of the data on the host, as ``context.read_tensor`` gives it."""
         if copy is False:
             raise ValueError("an MLTensor has no host memory to share; use context.map_tensor for a view")
-        data = self._context.read_tensor(self)
+        data: np.ndarray[Any, Any] = self._context.read_tensor(self)
         return data if dtype is None else data.astype(dtype, copy=False)
 
     def __enter__(self) -> MLTensor:
@@ -144,3 +145,10 @@ class MLTensor:
         flags = [f for f in ("readable", "writable", "exportable", "constant") if getattr(self, f)]
         flags += ["destroyed"] if self._destroyed else []
         return f"<MLTensor {self._desc}{''.join(' ' + f for f in flags)}>"
+
+
+def check_flags(flags: Mapping[str, object], where: str) -> None:
+    """MLTypeError unless every flag is a bool."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise MLTypeError(f"{where}: {name}: got {value!r}; allowed: True, False")

@@ -33,9 +33,12 @@ class Completion:
         """Call ``done(None)`` once `event` has completed, ``done(error)`` when it failed; keeps both until then."""
         self._inbox.put((event, done))
         if self._thread is None:
-            self._start()
+            self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the thread, if it does not run yet."""
+        if self._thread is not None:
+            return
         with self._start_lock:
             if self._thread is None:
                 thread = threading.Thread(target=_work, args=(self._inbox,), name=self._name, daemon=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -52,16 +53,19 @@ class Storage:
     `buffer` may be replaced by a write (a tensor is always written as a whole, so a write may bring new memory and
     leave the old to the work already queued) unless `pinned`: memory that was handed out, or came from, outside.
     `serial` is a number that no other storage of this process has. `owner` keeps alive what an imported buffer needs;
+    `aliases` are other storages over the same bytes (imports of overlapping buffers).
     `read_only` memory can't be an output. `leased` is true from the request of a lease to its return.
     """
 
-    __slots__ = ("__weakref__", "buffer", "constant", "leased", "nbytes", "owner", "pinned", "read_only", "serial")
+    __slots__ = ("__weakref__", "aliases", "buffer", "constant", "leased", "nbytes", "owner", "pinned", "read_only",
+                 "serial")  # fmt: skip
 
     def __init__(
         self, buffer: Any, nbytes: int, *, pinned: bool = False, owner: object = None, read_only: bool = False
     ) -> None:
         self.buffer = buffer
         self.constant: Any = None  # what the compiler keeps with the memory of a constant tensor
+        self.aliases: Collection[Storage] = ()
         self.leased = False
         self.serial = next(_serials)
         self.nbytes = nbytes

@@ -26,7 +26,7 @@ class Operation:
         reads: Iterable[Key],
         writes: Iterable[Key],
         run: Callable[[], None],
-        fail: Callable[[BaseException], None],
+        fail: Callable[[BaseException], object],
     ) -> None:
         self.reads = frozenset(reads)
         self.writes = frozenset(writes)
@@ -107,14 +107,16 @@ class Gate:
 
     def blocks(self, operation: Operation, thread: int | None = None) -> bool:
         """Whether `operation` waits, directly or through others, for a hold that `thread` must give back."""
-        if not operation.waiting:
-            return False
         thread = threading.get_ident() if thread is None else thread
+        # Copies, because the other timeline of a copy asks without this one's lock.
+        deferred, holds = list(self.deferred), list(self.holds)
+        if operation not in deferred:
+            return False
         wanted: list[Operation] = [operation]
-        for earlier in reversed(self.deferred[: self.deferred.index(operation)]):
+        for earlier in reversed(deferred[: deferred.index(operation)]):
             if any(_conflict(earlier, w) for w in wanted):
                 wanted.append(earlier)
-        return any(h.needs(thread) and any(_conflict(h, w) for w in wanted) for h in self.holds)
+        return any(h.needs(thread) and any(_conflict(h, w) for w in wanted) for h in holds)
 
     def clear(self) -> list[Operation]:
         """Drop everything; the operations that will never run."""

@@ -19,6 +19,7 @@ from webnn_cl.opencl.arena import Arena
 from webnn_cl.opencl.completion import Completion
 from webnn_cl.opencl.facts import DeviceFacts
 from webnn_cl.opencl.loss import DeviceLostError, is_loss
+from webnn_cl.opencl.memory import Storage
 from webnn_cl.opencl.order import Gate, Hold, Operation
 
 __all__ = ["MAX_COMMANDS", "Timeline"]
@@ -26,6 +27,7 @@ __all__ = ["MAX_COMMANDS", "Timeline"]
 MAX_COMMANDS = 4096
 """Commands in flight beyond which a call waits for the oldest."""
 _COMMANDS_PER_MARK = 256
+_OWN_LEASE = "this would wait for a lease that the calling thread holds itself; return the lease first"
 
 Run = Callable[[Any], Sequence[Any] | None]
 
@@ -69,7 +71,7 @@ class Timeline:
         reads: Sequence[Any],
         writes: Sequence[Any],
         run: Run,
-        fail: Callable[[BaseException], None] | None = None,
+        fail: Callable[[BaseException], object] | None = None,
         commands: int = 1,
     ) -> Operation | None:
         """Enqueue ``run(queue)``, which reads and writes the given tensors; None when it was enqueued at once.
@@ -89,7 +91,7 @@ class Timeline:
         reads: Sequence[Any],
         writes: Sequence[Any],
         run: Run,
-        fail: Callable[[BaseException], None] | None = None,
+        fail: Callable[[BaseException], object] | None = None,
         commands: int = 1,
     ) -> Operation | None:
         """`submit` for callers that hold the lock, and have called `throttle` before they took it."""
@@ -101,7 +103,7 @@ class Timeline:
                 self._run(run, commands)
                 return None
             operation = Operation(
-                map(_key, reads), map(_key, writes), lambda: self._run(run, commands), fail or self.keep_error
+                _keys(reads), _keys(writes), lambda: self._run(run, commands), fail or self.keep_error
             )
             if gate.passes(operation):
                 self._run(run, commands)
@@ -130,7 +132,7 @@ class Timeline:
     # Holds (leases) ------------------------------------------------------------------------------------------
 
     def hold(
-        self, hold: Hold, granted: Callable[[Any], None], fail: Callable[[BaseException], None]
+        self, hold: Hold, granted: Callable[[Any], None], fail: Callable[[BaseException], object]
     ) -> Operation | None:
         """Open `hold` as soon as all earlier work on its tensors is enqueued, then call ``granted(queue)``.
 
@@ -171,18 +173,15 @@ class Timeline:
                 except (MLError, cl.Error) as error:
                     failed.append((operation, error))
             self._changed.notify_all()
-        for operation, error in failed:
-            operation.fail(self.failure(error) if isinstance(error, cl.Error) else error)
+        for operation, reason in failed:
+            operation.fail(self.failure(reason) if isinstance(reason, cl.Error) else reason)
         self.run_afterwards()
 
     def blocked_message(self, operation: Operation | None) -> str | None:
         """Why waiting for `operation` would wait for the calling thread itself; None when it would not."""
-        if operation is None:
+        if operation is None or not self.gate.blocks(operation):
             return None
-        with self.lock:
-            if not self.gate.blocks(operation):
-                return None
-        return "this would wait for a lease that the calling thread holds itself; return the lease first"
+        return _OWN_LEASE
 
     def afterwards(self, call: Callable[[], None]) -> None:
         """Call `call` once the lock is free: for work on another timeline, whose lock must not be taken inside."""
@@ -201,7 +200,7 @@ class Timeline:
         Raises InvalidStateError when some of it waits for a lease of the calling thread, or when the device failed.
         """
         self.check_alive()
-        if self.gate.deferred or self._deferred_error is not None:
+        if self.gate.deferred or self.gate.holds or self._deferred_error is not None:
             self._finish_deferred()
         try:
             self.queue.finish()
@@ -227,12 +226,13 @@ class Timeline:
             raise error
 
     def _wait_for_deferred(self) -> None:
-        """Wait, without the lock meanwhile, for the operations deferred now to be enqueued."""
-        earlier = list(self.gate.deferred)
-        while any(op.waiting for op in earlier):
-            message = next((m for op in earlier if (m := self.blocked_message(op))), None)
-            if message is not None:
-                raise InvalidStateError(message)
+        """Wait, without the lock meanwhile, until the work deferred now is enqueued and internal holds have ended."""
+        operations, thread = list(self.gate.deferred), threading.get_ident()
+        internal = [h for h in self.gate.holds if h.owner is None]
+        while any(op.waiting for op in operations) or any(h in self.gate.holds for h in internal):
+            blocked = any(self.gate.blocks(op) for op in operations) or any(h.needs(thread) for h in internal)
+            if blocked:
+                raise InvalidStateError(_OWN_LEASE)
             self._changed.wait(1.0)
 
     def check_recent(self) -> None:
@@ -323,6 +323,7 @@ class Timeline:
         self._deferred_error = self._deferred_error or error
 
 
-def _key(tensor: Any) -> Any:
-    """The storage by which tensors are told apart (a storage stands for itself)."""
-    return getattr(tensor, "_storage", tensor)
+def _keys(tensors: Sequence[Any]) -> set[Storage]:
+    """The memory of tensors, with that of imported tensors that overlap theirs (a Storage stands for itself)."""
+    storages: list[Storage] = [getattr(t, "_storage", t) for t in tensors]
+    return {s for storage in storages for s in (storage, *storage.aliases)}
