@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import webnn_cl
-from webnn_cl.cli.models import add_model_options, require_file
+from webnn_cl.cli.models import add_model_options, create_context, require_file
 
 
 def add_parser(commands: Any) -> None:
@@ -23,8 +23,9 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the import report; 0 when everything can be expressed, else 2."""
     require_file(options.model)
-    report = webnn_cl.onnx.check(
-        str(options.model), free_dimensions=dict(options.free_dim), input_shapes=dict(options.shape)
-    )
+    with create_context(options) as context:
+        report = webnn_cl.onnx.check(
+            str(options.model), context, free_dimensions=dict(options.free_dim), input_shapes=dict(options.shape)
+        )
     print(report)
     return 0 if report.ok else 2
