@@ -17,11 +17,16 @@ from webnn_cl.operand import MLOperand
 from webnn_cl.ops.activation import ActivationMixin
 from webnn_cl.ops.base import BuilderBase, check_desc, parse_shape
 from webnn_cl.ops.casting import CastingMixin
+from webnn_cl.ops.convolution import ConvolutionMixin
 from webnn_cl.ops.custom import CustomMixin
 from webnn_cl.ops.indexing import IndexingMixin
 from webnn_cl.ops.logical import LogicalMixin
+from webnn_cl.ops.matrix import MatrixMixin
+from webnn_cl.ops.normalization import NormalizationMixin
+from webnn_cl.ops.pooling import PoolingMixin
 from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
+from webnn_cl.ops.resample import ResampleMixin
 from webnn_cl.ops.shaping import ShapingMixin
 from webnn_cl.tensor import MLTensor
 
@@ -42,6 +47,11 @@ class MLGraphBuilder(
     CustomMixin,
     ShapingMixin,
     IndexingMixin,
+    ConvolutionMixin,
+    MatrixMixin,
+    NormalizationMixin,
+    PoolingMixin,
+    ResampleMixin,
     BuilderBase,
 ):
     """Builds one graph for `context` (W3C WebNN, "The MLGraphBuilder interface").
