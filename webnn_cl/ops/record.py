@@ -65,8 +65,8 @@ class OpRecord:
     """One operator of MLGraphBuilder (W3C WebNN, "The MLGraphBuilder interface").
 
     Exactly one of `expression` (element-wise operators: C expressions that the compiler fuses), `lower`
-    (emits kernel launches) or `decompose` (rewrites the node into other nodes) is set. `view` operators only
-    reinterpret their input's bytes.
+    (emits kernel launches) or `view` (the input's bytes, reinterpreted) is set; or none with an `expand` that always
+    gives nodes. `expand` rewrites a node into nodes of other records where those do better (compiler/expand.py).
     """
 
     name: str
@@ -76,6 +76,7 @@ class OpRecord:
     expression: Expression | None = None
     lower: Callable[[Node, Lowering], None] | None = None
     view: bool = False
+    expand: Callable[[Node], list[Node]] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def operand(self, role: str) -> Operand:
