@@ -12,6 +12,7 @@ from webnn_cl.compiler.fuse import Step, fuse_elementwise
 from webnn_cl.compiler.ir import Graph, Node
 from webnn_cl.compiler.layout import to_channels_last
 from webnn_cl.compiler.lower import Lowering
+from webnn_cl.compiler.patterns import recognize
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.tail import tail_of
 from webnn_cl.ops.strided import affine_view
@@ -27,7 +28,7 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
 
     Raises OperationError with operator, shapes and build log when the device refuses.
     """
-    graph = to_channels_last(simplify(graph))
+    graph = to_channels_last(recognize(simplify(graph)))
     graph = fold_constants(expand_operators(graph), context, compile_and_prepare)
     return compile_and_prepare(graph, context)
 
