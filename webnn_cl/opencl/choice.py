@@ -104,6 +104,8 @@ def choose(
 
 
 def _why(candidates: list[MLDevice], power_preference: str, accelerated: bool) -> str:
+    if len(candidates) == 1:
+        return "the only candidate"
     best = candidates[0]
     rivals = [d for d in candidates if kind_of(d) == kind_of(best)]
     wish = power_preference if accelerated or power_preference != "default" else "default, accelerated=False"
