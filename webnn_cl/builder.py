@@ -27,7 +27,9 @@ from webnn_cl.ops.pooling import PoolingMixin
 from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
 from webnn_cl.ops.resample import ResampleMixin
+from webnn_cl.ops.reduction import ReductionMixin
 from webnn_cl.ops.shaping import ShapingMixin
+from webnn_cl.ops.softmax import SoftmaxMixin
 from webnn_cl.tensor import MLTensor
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class MLGraphBuilder(
     CustomMixin,
     ShapingMixin,
     IndexingMixin,
+    ReductionMixin,
+    SoftmaxMixin,
     ConvolutionMixin,
     MatrixMixin,
     NormalizationMixin,

@@ -1,0 +1,257 @@
+"""Lowering of reductions: axes are joined to [outer, n, inner], long or scattered ones go in several passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webnn_cl.compiler.kernel import Kernel
+from webnn_cl.dtypes import DType, dtype_of
+from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node
+    from webnn_cl.compiler.lower import Arg, Lowering
+    from webnn_cl.opencl.facts import DeviceFacts
+
+__all__ = ["Pass", "Split", "launch_pass", "lower_reduction", "output_shape", "passes", "share_out", "sum_defines"]
+
+GPU_LOCAL = 64
+GPU_ITEMS = 16384
+SHORTEST_PART = 4096  # elements
+CACHED = 64 << 10  # elements that stay in a core's cache until they are read again
+HEADERS = ("elementwise.h",)  # exponentials
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One reduction of the middle dimension of a packed [outer, n, inner]."""
+
+    outer: int
+    n: int
+    inner: int
+
+    @property
+    def result_size(self) -> int:
+        return self.outer * self.inner
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a pass is shared out: `outer_each` of the outer dimension per work-item, or `parts` of `chunk` each."""
+
+    outer_each: int
+    parts: int
+    chunk: int
+
+
+def output_shape(shape: Sequence[int], axes: Sequence[int], keep: bool) -> tuple[int, ...]:
+    """`shape` with the dimensions `axes` set to 1 (`keep`) or removed."""
+    if keep:
+        return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def passes(shape: Sequence[int], axes: Sequence[int]) -> list[Pass]:
+    """The reduction of `axes` as passes over single dimensions, those that shrink the data most first."""
+    groups: list[tuple[int, bool]] = []
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        reduced = axis in axes
+        if groups and groups[-1][1] == reduced:
+            groups[-1] = (groups[-1][0] * n, reduced)
+        else:
+            groups.append((n, reduced))
+    found = []
+    while any(reduced for _, reduced in groups):
+        at = max((k for k, group in enumerate(groups) if group[1]), key=lambda k: groups[k][0])
+        outer, inner = (math.prod(n for n, _ in part) for part in (groups[:at], groups[at + 1 :]))
+        found.append(Pass(outer, groups[at][0], inner))
+        groups[at] = (1, False)
+    return found
+
+
+def share_out(step: Pass, facts: DeviceFacts, columns: int, size: int) -> Split:
+    """Work for every core: whole reductions where there are many, parts of them where there are few."""
+    units = -(-step.inner // columns)
+    total = step.outer * step.n * step.inner
+    if facts.is_cpu:
+        items = min(max(total * size // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * max(facts.compute_units, 1))
+    else:
+        items = min(max(total // SHORTEST_PART, 1), GPU_ITEMS)
+    parts = min(items // (step.outer * units), step.n * min(step.inner, columns) // SHORTEST_PART, step.n)
+    if parts > 1:
+        chunk = -(-step.n // parts)
+        chunk = -(-chunk // 32) * 32 if step.inner == 1 else chunk
+        return Split(1, -(-step.n // chunk), chunk)
+    return Split(max(step.outer * units // items, 1) if facts.is_cpu else 1, 1, step.n)
+
+
+# What each operator computes --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Function:
+    """C macros of one operator; `map` and `finish` may use {W}, the width (8 or 1), and {A}, the joined type."""
+
+    map: str = "CONVERT{W}({A}, v)"
+    join: str = "((a) + (b))"
+    first: str = "0"
+    finish: str = "(v)"
+    own_type: bool = False  # values are joined in the input's type, not in an unsigned one
+
+
+_ABS_FLOAT = "fabs(v)"
+_ABS_SIGNED = "SEL{W}(CONVERT{W}({A}, v), ({S})(0) - CONVERT{W}({A}, v), (v) < ({V})(0))"
+_SQUARE = "(CONVERT{W}({A}, v) * CONVERT{W}({A}, v))"
+# The second comparison lets NaN through, and nothing replaces it.
+_MAX_FLOAT = "SEL{W}(a, b, ((b) > (a)) | ((b) != (b)))"
+_MIN_FLOAT = "SEL{W}(a, b, ((b) < (a)) | ((b) != (b)))"
+
+
+def _absolute(dtype: DType) -> str:
+    if dtype.is_float:
+        return _ABS_FLOAT
+    return _ABS_SIGNED if dtype.is_signed else _Function.map
+
+
+_FUNCTIONS: dict[str, Callable[[DType], _Function]] = {
+    "reduce_sum": lambda t: _Function(),
+    "reduce_l1": lambda t: _Function(map=_absolute(t)),
+    "reduce_l2": lambda t: _Function(map=_SQUARE, finish="sqrt(v)"),
+    "reduce_log_sum": lambda t: _Function(finish="log(v)"),
+    "reduce_mean": lambda t: _Function(finish="((v) / ({S})((float)count))"),
+    "reduce_sum_square": lambda t: _Function(map=_SQUARE),
+    "reduce_product": lambda t: _Function(join="((a) * (b))", first="1"),
+    "reduce_max": lambda t: _Function(
+        join=_MAX_FLOAT if t.is_float else "SEL{W}(a, b, (b) > (a))", first=f"T_LOWEST({t.storage})", own_type=True
+    ),
+    "reduce_min": lambda t: _Function(
+        join=_MIN_FLOAT if t.is_float else "SEL{W}(a, b, (b) < (a))", first=f"T_HIGHEST({t.storage})", own_type=True
+    ),
+}
+# Operators that leave a single element as it is, and what does the work of the others on one element.
+_SAME_ALONE = {"reduce_sum", "reduce_log_sum_exp", "reduce_max", "reduce_mean", "reduce_min", "reduce_product"}
+_ALONE = {"reduce_l2": "reduce_l1"}
+
+
+def _joined_type(dtype: DType, function: _Function) -> str:
+    if dtype.is_float:
+        return "float"
+    if function.own_type or not dtype.is_signed:
+        return dtype.storage
+    return f"u{dtype.storage}"
+
+
+def _defines(name: str, dtype: DType, first: bool, last: bool) -> dict[str, str]:
+    """Macros of one pass: the first one maps elements of the tensor, the last one finishes and stores its type."""
+    function = _FUNCTIONS[name](dtype)
+    joined = _joined_type(dtype, function)
+    defines = {"A": joined, "X": dtype.storage if first else joined, "Y": dtype.storage if last else joined}
+    defines["FIRST"] = function.first
+    if dtype.is_float and function.join == _Function.join:
+        defines["COMPENSATED"] = ""
+    for width, suffix in (("8", "8"), ("1", "")):
+        words = {"W": width, "A": joined, "S": joined + suffix, "V": dtype.compute + suffix}
+        defines[f"MAP{width}(v)"] = (function.map if first else _Function.map).format(**words)
+        defines[f"JOIN{width}(a, b)"] = function.join.format(**words)
+        defines[f"FINISH{width}(v)"] = (function.finish if last else _Function.finish).format(**words)
+    return defines
+
+
+def sum_defines(dtype: DType) -> dict[str, str]:
+    """Macros of reduce.cl for plain sums of parts, in the joined type."""
+    return _defines("reduce_sum", dtype, first=True, last=False)
+
+
+# Lowering ---------------------------------------------------------------------------------------------------
+
+
+def lower_reduction(node: Node, lowering: Lowering) -> None:
+    """Passes of rows or columns; a reduction of single elements only maps them, or shares the memory."""
+    x, y, name = node.inputs["input"], node.output, node.op.name
+    if x.desc.size != y.desc.size:
+        _run(name, passes(x.shape, node.attrs["axes"]), node, lowering)
+    elif name in _SAME_ALONE:
+        lowering.alias(y, x)
+    else:
+        _run(_ALONE.get(name, name), [Pass(1, 1, x.desc.size)], node, lowering)
+
+
+def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
+    """Every pass, each followed by one over its parts where it was split."""
+    dtype = dtype_of(node.output.data_type)
+    exponential = name == "reduce_log_sum_exp"
+    columns = 8 * _wide(lowering.facts, exponential)
+    todo: list[tuple[Pass, Split]] = []
+    for step in steps:
+        split = share_out(step, lowering.facts, columns, dtype.size)
+        if exponential:
+            split = _fit_cache(step, split, columns)
+        todo.append((step, split))
+        if split.parts > 1:
+            todo.append((Pass(step.outer, split.parts, step.inner), Split(1, 1, split.parts)))
+    count = node.inputs["input"].desc.size // node.output.desc.size
+    source: Arg = node.inputs["input"]
+    for index, (step, split) in enumerate(todo):
+        first, last = index == 0, index == len(todo) - 1
+        defines = _log_sum_exp_defines(dtype, first, last) if exponential else _defines(name, dtype, first, last)
+        nbytes = step.outer * step.inner * split.parts * (4 if dtype.is_float else dtype.size)
+        target: Arg = node.output if last else lowering.scratch(nbytes)
+        template = "log_sum_exp" if exponential else "reduce"
+        launch_pass(
+            lowering, template, defines, (step, split), [source, target], () if exponential else (np.int64(count),)
+        )
+        source = target
+
+
+def _wide(facts: DeviceFacts, exponential: bool) -> int:
+    if not facts.is_cpu:
+        return 1
+    return 8 if exponential else 64
+
+
+def _fit_cache(step: Pass, split: Split, columns: int) -> Split:
+    """log_sum_exp reads its elements twice: parts small enough for the second reading to find them in the cache."""
+    longest = max(CACHED // min(step.inner, columns), 1)
+    if split.chunk <= longest:
+        return split
+    chunk = -(-step.n // -(-step.n // longest))
+    return Split(1, -(-step.n // chunk), chunk)
+
+
+def _log_sum_exp_defines(dtype: DType, first: bool, last: bool) -> dict[str, str]:
+    return {"X": dtype.storage if first else "float", "Y": dtype.storage if last else "float"}
+
+
+def launch_pass(
+    lowering: Lowering,
+    template: str,
+    defines: Mapping[str, object],
+    work: tuple[Pass, Split],
+    buffers: Sequence[Arg],
+    more: Sequence[np.generic] = (),
+    wide: int | None = None,
+) -> None:
+    """Launch ``<template>_rows`` or ``<template>_columns``; `more` are its last arguments."""
+    step, split = work
+    cpu = lowering.facts.is_cpu
+    outer_items = -(-step.outer // split.outer_each)
+    sizes: tuple[int, ...]
+    if step.inner == 1:
+        sizes = (step.n, step.outer, split.outer_each, split.parts, split.chunk)
+        kernel = Kernel(f"{template}.cl", f"{template}_rows", defines, headers=HEADERS)
+        local: tuple[int, ...] = (1, 1) if cpu else (GPU_LOCAL, 1)
+        grid: tuple[int, ...] = (outer_items, split.parts)
+    else:
+        wide = wide or _wide(lowering.facts, template == "log_sum_exp")
+        sizes = (step.n, step.inner, step.outer, split.outer_each, split.parts, split.chunk)
+        kernel = Kernel(f"{template}.cl", f"{template}_columns", {**defines, "WIDE": wide}, headers=HEADERS)
+        local = (1, 1, 1) if cpu else (GPU_LOCAL, 1, 1)
+        grid = (-(-step.inner // (8 * wide)), split.parts, outer_items)
+    lowering.launch(kernel, [*buffers, *map(np.int64, sizes), *more], grid, local)

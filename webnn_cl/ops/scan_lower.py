@@ -1,0 +1,83 @@
+"""Lowering of arg_min, arg_max and cumulative_sum: one axis, cut into parts where cores would idle otherwise."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from webnn_cl.compiler.kernel import Kernel
+from webnn_cl.dtypes import DType, dtype_of
+from webnn_cl.ops.reduce_lower import Pass, launch_pass, share_out, sum_defines
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node, Value
+    from webnn_cl.compiler.lower import Arg, Lowering
+
+__all__ = ["lower_arg", "lower_cumulative_sum"]
+
+WIDE_CPU, WIDE_GPU = 16, 1  # vectors of eight columns per work-item
+MERGE_LOCAL = 64
+
+
+def _pass(value: Value, axis: int) -> Pass:
+    """The axis of `value` as a packed [outer, n, inner]."""
+    return Pass(math.prod(value.shape[:axis]), value.shape[axis], math.prod(value.shape[axis + 1 :]))
+
+
+def _wide(lowering: Lowering) -> int:
+    return WIDE_CPU if lowering.facts.is_cpu else WIDE_GPU
+
+
+def _arg_defines(name: str, dtype: DType, result: str) -> dict[str, str]:
+    defines = {"X": dtype.storage, "Y": result}
+    sign, worst = (">", "T_LOWEST") if name == "arg_max" else ("<", "T_HIGHEST")
+    if dtype.is_float:
+        # "Not at most" is also true of a number against NaN, where the search begins.
+        opposite = "<=" if name == "arg_max" else ">="
+        defines["BETTER8(v, best)"] = f"(~((v) {opposite} (best)) & ((v) == (v)))"
+        defines["BETTER1(v, best)"] = f"(!((v) {opposite} (best)) && (v) == (v))"
+        defines["WORST"] = "NAN"
+    else:
+        defines["BETTER8(v, best)"] = defines["BETTER1(v, best)"] = f"((v) {sign} (best))"
+        defines["WORST"] = f"{worst}({dtype.storage})"
+    return defines
+
+
+def lower_arg(node: Node, lowering: Lowering) -> None:
+    """One launch, or the winners of the parts and a merge."""
+    x, y = node.inputs["input"], node.output
+    dtype, result = dtype_of(x.data_type), dtype_of(y.data_type).storage
+    step = _pass(x, node.attrs["axis"])
+    wide = _wide(lowering)
+    split = share_out(step, lowering.facts, 8 * wide, dtype.size)
+    if split.parts == 1:
+        launch_pass(lowering, "arg", _arg_defines(node.op.name, dtype, result), (step, split), [x, y], wide=wide)
+        return
+    winners = lowering.scratch(8 * step.outer * split.parts * step.inner)
+    partly = _arg_defines(node.op.name, dtype, "long")
+    launch_pass(lowering, "arg", partly, (step, split), [x, winners], wide=wide)
+    kernel = Kernel("arg.cl", "arg_merge", _arg_defines(node.op.name, dtype, result))
+    sizes = [np.int64(n) for n in (step.n, step.inner, step.outer, split.parts)]
+    local = (MERGE_LOCAL,)
+    lowering.launch(kernel, [x, winners, y, *sizes], (step.outer * step.inner,), local)
+
+
+def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
+    """One launch, or the totals of the parts and then the sums."""
+    x, y = node.inputs["input"], node.output
+    dtype = dtype_of(x.data_type)
+    step = _pass(x, node.attrs["axis"])
+    wide = _wide(lowering)
+    split = share_out(step, lowering.facts, 8 * wide, dtype.size)
+    joined = sum_defines(dtype)
+    totals: Arg = x
+    if split.parts > 1:
+        totals = lowering.scratch(step.outer * split.parts * step.inner * (4 if dtype.is_float else dtype.size))
+        launch_pass(lowering, "reduce", joined, (step, split), [x, totals], [np.int64(1)])
+    defines = {"X": dtype.storage, "A": joined["A"]}
+    if not dtype.is_float:
+        defines["INTEGER"] = ""
+    flags = [np.int32(node.attrs["exclusive"]), np.int32(node.attrs["reversed"])]
+    launch_pass(lowering, "scan", defines, (step, split), [x, y, totals], flags, wide=wide)
