@@ -19,18 +19,18 @@
 #endif
 
 #if MODE == 0
-#define FILL T_LOWEST(T)
+#define WINDOW_FILL T_LOWEST(T)
 // NaN, once seen, stays.
 #define TAKE(a, v) a = SEL8(a, v, (v > a) | (v != v))
 #define JOIN(a, b) TAKE(a, b)
 #define FINISH(a, count) (a)
 #elif MODE == 1
-#define FILL 0
+#define WINDOW_FILL 0
 #define TAKE(a, v) a += v
 #define JOIN(a, b) a += b
 #define FINISH(a, count) ((a) / (count))
 #else
-#define FILL 0
+#define WINDOW_FILL 0
 #define TAKE(a, v) a += (v) * (v)
 #define JOIN(a, b) a += b
 #define FINISH(a, count) sqrt(a)
@@ -69,12 +69,12 @@ kernel void pool_planar(const __global T *x, __global T *y, dims_t image, dims_t
   for (IDX ow = 0; ow < OW; ow += 8) {
     const IDX column = ow * step - window.d[7];
     const IDX kw0 = first_tap(column + 7 * step, dilation), kw1 = last_tap(column, dilation, window.d[1], W);
-    VEC sum = (VEC)(FILL);
+    VEC sum = (VEC)(WINDOW_FILL);
     for (IDX kh = kh0; kh < kh1; kh++) {
       const IDX row = (plane * H + top + kh * window.d[4]) * W;
-      VEC part = (VEC)(FILL);
+      VEC part = (VEC)(WINDOW_FILL);
       for (IDX kw = kw0; kw < kw1; kw++) {
-        const VEC v = window8(x, row, column + kw * dilation, step, W, total, FILL);
+        const VEC v = window8(x, row, column + kw * dilation, step, W, total, WINDOW_FILL);
         TAKE(part, v);
       }
       JOIN(sum, part);
@@ -107,10 +107,10 @@ kernel void pool_channels(const __global T *x, __global T *y, dims_t image, dims
   const IDX top = oh * window.d[2] - window.d[6], left = ow * window.d[3] - window.d[7];
   const IDX kh0 = first_tap(top, window.d[4]), kh1 = last_tap(top, window.d[4], window.d[0], H);
   const IDX kw0 = first_tap(left, window.d[5]), kw1 = last_tap(left, window.d[5], window.d[1], W);
-  VEC sum = (VEC)(FILL);
+  VEC sum = (VEC)(WINDOW_FILL);
   for (IDX kh = kh0; kh < kh1; kh++) {
     IDX at = ((n * H + top + kh * window.d[4]) * W + left + kw0 * window.d[5]) * C + c;
-    VEC part = (VEC)(FILL);
+    VEC part = (VEC)(WINDOW_FILL);
     for (IDX kw = kw0; kw < kw1; kw++, at += window.d[5] * C) {
       VEC v;
       if (lanes == 8) v = LOAD8(T, x, at);

@@ -28,7 +28,7 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
 
     Raises OperationError with operator, shapes and build log when the device refuses.
     """
-    graph = to_channels_last(recognize(simplify(graph)))
+    graph = simplify(to_channels_last(recognize(simplify(graph))))
     graph = fold_constants(expand_operators(graph), context, compile_and_prepare)
     return compile_and_prepare(graph, context)
 
@@ -62,9 +62,12 @@ def lower_view(node: Node, lowering: Lowering) -> bool:
     """Make the output of a slice, transpose, reshape, ... a view, of what its input views already if strides can
     say it; False for other operators. Memory is shared where the view is packed, and copied where it is asked for.
     """
-    if "view" not in node.op.meta:
+    if not (node.op.view or "view" in node.op.meta):
         return False
     (source,) = node.inputs.values()
+    if node.op.view:
+        lowering.alias(node.output, source)
+        return True
     before = lowering.view_of(source)
     view = affine_view(node, before[1]) if before is not None else None
     if before is not None and view is not None:

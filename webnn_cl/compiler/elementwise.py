@@ -170,7 +170,7 @@ def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tup
             dims_.append(extent)
             steps.append(step)
     if not dims_:
-        dims_, steps = [1], [[0] * len(columns)]
+        dims_, steps = [1], [[1] * len(columns)]
     accesses = [_Access(v, tuple(step[k] for step in steps), view.offset) for k, (v, view) in enumerate(inputs)]
     return tuple(dims_), accesses
 

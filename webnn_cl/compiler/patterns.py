@@ -102,10 +102,8 @@ def _made_by(value: Value | None, *names: str) -> Node | None:
 
 def _kept_axes(node: Node) -> tuple[int, ...] | None:
     """The axes of a reduction that keeps its dimensions, ascending; None for one that does not."""
-    if not node.attrs["keep_dimensions"]:
-        return None
-    axes = node.attrs["axes"]
-    return tuple(range(node.inputs["input"].desc.rank)) if axes is None else tuple(sorted(axes))
+    keeps = node.output.desc.rank == node.inputs["input"].desc.rank
+    return tuple(sorted(node.attrs["axes"])) if keeps else None
 
 
 def _squared(node: Node | None) -> Value | None:

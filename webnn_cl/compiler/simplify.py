@@ -9,6 +9,7 @@ import numpy as np
 from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Constant, Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.rewrite import Rewriter
+from webnn_cl.ops.strided import View, affine_view
 
 __all__ = ["simplify"]
 
@@ -28,12 +29,14 @@ class _Simplifier(Rewriter):
         self.outputs = set(graph.outputs.values())
         self.known: dict[Any, list[Value]] = {}
         self.small: dict[Any, Value] = {}
+        # What a (new) view shows, in all: of which value, and how.
+        self.views: dict[Value, tuple[Value, View]] = {}
 
     def run(self) -> Graph:
         for value in list(self.graph.values()):
             self._unify_constant(value)
         for node in self.graph.nodes:
-            if not (self._is_nothing(node) or self._normalization(node)):
+            if not (self._is_nothing(node) or self._view(node) or self._normalization(node)):
                 self._unify(node)
         return self.finish()
 
@@ -60,6 +63,24 @@ class _Simplifier(Rewriter):
         if value.data_type != node.output.data_type or (value.producer is None and node.output in self.outputs):
             return False
         self.new[node.output] = value
+        return True
+
+    def _view(self, node: Node) -> bool:
+        """Views of views that end where they began: the value itself, or a reshape of it."""
+        if "view" not in node.op.meta:
+            return False
+        source = self.get(node.inputs["input"])
+        root, before = self.views.get(source, (source, None))
+        view = affine_view(node, before)
+        if view is None:
+            return False
+        if not view.is_packed or node.output.desc.size != root.desc.size:
+            self._unify(node)
+            self.views[self.new[node.output]] = (root, view)
+            return True
+        if root.producer is None and node.output in self.outputs and root.shape == node.output.shape:
+            return False
+        self.new[node.output] = self.reshape(root, node.output.shape)
         return True
 
     # Batch normalization --------------------------------------------------------------------------------------
