@@ -199,7 +199,7 @@ class MLContext(SharingMixin):
         pending = self._start_read(tensor, out, watched=timeout is not None)
         if pending.operation is None and timeout is None:
             transfer.wait_here(pending)
-        return pending.future.result(timeout)
+        return pending.result_or_abandon(timeout)
 
     def read_tensor_async(self, tensor: MLTensor, out: Any = None) -> MLFuture[Any]:
         """As `read_tensor`, without waiting; every failure arrives through the future.

@@ -74,6 +74,15 @@ class PendingRead:
             return
         self.future._try_set_produced(lambda: self.deliver(self.staging))
 
+    def result_or_abandon(self, timeout: float | None) -> Any:
+        """The value; when waiting for it fails, the read is over, and what it was to fill stays as it is."""
+        try:
+            return self.future.result(timeout)
+        except (TimeoutError, MLError) as error:
+            if self.future._try_set_exception(error):
+                raise
+            return self.future.result()
+
     def reject(self, error: MLError) -> None:
         """Fail right away; the event, watched by the completion thread, keeps the memory alive."""
         self.future._try_set_exception(error)
