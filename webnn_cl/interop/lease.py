@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webnn_cl.context import MLContext
     from webnn_cl.tensor import MLTensor
 
-__all__ = ["Grip", "Lease", "request_lease"]
+__all__ = ["Grip", "Lease", "LeaseRequest"]
 
 
 class Count:
@@ -227,21 +227,18 @@ class Lease:
         return f"<Lease of {self._tensor!r}{', returned' if self._grip.returned else ''}>"
 
 
-def request_lease(context: MLContext, tensor: MLTensor, queue: Any) -> MLFuture[Lease]:
-    """A lease as soon as all earlier work on `tensor` is enqueued; argument errors raise."""
-    check_lease(context, tensor, queue)
-    timeline = context._timeline
-    timeline.throttle()
-    return _Request(context, tensor, queue if queue is not None else timeline.queue).future
+class LeaseRequest:
+    """A lease on its way: granted by the timeline once all earlier work on the tensor is enqueued, then delivered.
 
-
-class _Request:
-    """A lease on its way: granted by the timeline, made ready, delivered through a future."""
+    Making one checks the arguments, and raises at once.
+    """
 
     def __init__(self, context: MLContext, tensor: MLTensor, queue: Any) -> None:
+        check_lease(context, tensor, queue)
         timeline = context._timeline
+        timeline.throttle()
         self.tensor = tensor
-        self.queue = queue
+        self.queue = queue if queue is not None else timeline.queue
         self.operation: Operation | None = None
         self.future: MLFuture[Lease] = MLFuture(lambda: timeline.blocked_message(self.operation))
         with timeline.lock:
@@ -252,6 +249,15 @@ class _Request:
             except BaseException:
                 self.grip.storage.leased = False
                 raise
+
+    def wait(self) -> Lease:
+        """The lease; when waiting for it fails, the request is over."""
+        try:
+            return self.future.result()
+        except BaseException:
+            if self.grip.timeline.cancel(self.operation):
+                self.grip.give_back()
+            raise
 
     def _granted(self, queue: Any) -> None:
         """Under the lock: the tensor is ours."""

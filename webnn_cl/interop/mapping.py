@@ -16,6 +16,7 @@ from webnn_cl.future import MLFuture
 from webnn_cl.interop.lease import Grip
 from webnn_cl.opencl import fork
 from webnn_cl.opencl.memory import allocate_from
+from webnn_cl.opencl.order import Operation
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -149,12 +150,7 @@ def map_tensor(context: MLContext, tensor: MLTensor) -> HostLease:
     writable = (tensor.exportable or tensor.writable) and not tensor._storage.read_only
     zero_copy = context._facts.unified_memory
     request: _MapRequest = _MapRequest(context, tensor, zero_copy, writable)
-    event = request.future.result()
-    try:
-        event.wait()
-    except cl.Error as error:
-        request.grip.give_back()
-        raise timeline.lose_by(error) from error
+    request.wait()
     memory = _Memory(request.mapped, request.grip.storage.buffer, writable)
     return HostLease(tensor, request.grip, memory, zero_copy, writable)
 
@@ -162,12 +158,13 @@ def map_tensor(context: MLContext, tensor: MLTensor) -> HostLease:
 class _MapRequest:
     """A map on its way; the future delivers the event after which `mapped` may be touched."""
 
+    operation: Operation | None = None
+
     def __init__(self, context: MLContext, tensor: MLTensor, zero_copy: bool, writable: bool) -> None:
         timeline = context._timeline
         self.zero_copy = zero_copy
         self.writable = writable
         self.mapped: Array = np.empty(0, np.uint8)
-        self.operation = None
         self.future: MLFuture[Any] = MLFuture(lambda: timeline.blocked_message(self.operation))
         with timeline.lock:
             tensor._check_usable(context, "map_tensor")
@@ -177,6 +174,19 @@ class _MapRequest:
             except BaseException:
                 self.grip.storage.leased = False
                 raise
+
+    def wait(self) -> None:
+        """Wait until `mapped` may be touched; when that fails, the request is over."""
+        timeline = self.grip.timeline
+        try:
+            self.future.result().wait()
+        except cl.Error as error:
+            self.grip.give_back()
+            raise timeline.lose_by(error) from error
+        except BaseException:
+            if timeline.cancel(self.operation):
+                self.grip.give_back()
+            raise
 
     def _granted(self, queue: Any) -> None:
         storage = self.grip.storage

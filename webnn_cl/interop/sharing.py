@@ -9,7 +9,7 @@ from webnn_cl.errors import MLError
 from webnn_cl.future import MLFuture
 from webnn_cl.interop.copying import copy_tensor
 from webnn_cl.interop.importing import import_tensor
-from webnn_cl.interop.lease import Lease, request_lease
+from webnn_cl.interop.lease import Lease, LeaseRequest
 from webnn_cl.interop.mapping import HostLease, map_tensor
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class SharingMixin:
         Raises MLTypeError for a tensor that is not exportable, foreign or destroyed; InvalidStateError when it is
         leased already, when earlier work on it waits for another lease of this thread, or when the context is lost.
         """
-        return request_lease(_context(self), tensor, queue).result()
+        return LeaseRequest(_context(self), tensor, queue).wait()
 
     def export_tensor_async(self, tensor: MLTensor, *, queue: Any = None) -> MLFuture[Lease]:
         """As `export_tensor`, without waiting; every failure arrives through the future."""
         try:
-            return request_lease(_context(self), tensor, queue)
+            return LeaseRequest(_context(self), tensor, queue).future
         except MLError as error:
             return MLFuture.rejected(error)
 

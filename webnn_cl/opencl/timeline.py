@@ -162,11 +162,26 @@ class Timeline:
 
     def unhold(self, hold: Hold) -> None:
         """End `hold` and enqueue, in call order, the work that it alone kept waiting."""
-        failed: list[tuple[Operation, BaseException]] = []
         with self.lock:
             if hold not in self.gate.holds:
                 return
             self.gate.holds.remove(hold)
+        self._advance()
+
+    def cancel(self, operation: Operation | None) -> bool:
+        """Forget an operation that still waits; False when it has been enqueued (or was at once)."""
+        with self.lock:
+            if operation is None or not operation.waiting:
+                return False
+            self.gate.deferred.remove(operation)
+            operation.waiting = False
+        self._advance()
+        return True
+
+    def _advance(self) -> None:
+        """Enqueue, in call order, what nothing stops any more."""
+        failed: list[tuple[Operation, BaseException]] = []
+        with self.lock:
             while (operation := self.gate.next_free()) is not None:
                 try:
                     operation.run()

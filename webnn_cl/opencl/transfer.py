@@ -80,6 +80,8 @@ class PendingRead:
             return self.future.result(timeout)
         except (TimeoutError, MLError) as error:
             if self.future._try_set_exception(error):
+                if (timeline := self._timeline()) is not None:
+                    timeline.cancel(self.operation)
                 raise
             return self.future.result()
 
