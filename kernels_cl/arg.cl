@@ -37,7 +37,7 @@ static inline IDX arg_run(const __global X *x, IDX n) {
     const VX v = LOAD8(X, x, (IDX)i * 8);
     const MTYPE(X) better = BETTER8(v, best8);
     best8 = SEL8(best8, v, better);
-    at8 = SEL8(at8, (int8)(i), convert_int8(better));
+    at8 = SEL8(at8, (int8)(i), LANES8(int8, better));
   }
   IDX at = vectors > 0 ? best_lane(best8, at8) : 0;
   SX best = LOAD(X, x, at);
@@ -86,7 +86,7 @@ static inline void arg_wide(const __global X *x, IDX rows, IDX inner, IDX vector
       const VX a = LOAD8(X, x, r * inner + v * 8);
       const MTYPE(X) better = BETTER8(a, best[v]);
       best[v] = SEL8(best[v], a, better);
-      at[v] = SEL8(at[v], (int8)((int)r), convert_int8(better));
+      at[v] = SEL8(at[v], (int8)((int)r), LANES8(int8, better));
     }
   }
 }

@@ -7,6 +7,17 @@
 #define CAT2_(a, b) a##b
 #define CAT2(a, b) CAT2_(a, b)
 
+// Eight lanes converted to the vector type V. pip PoCL's convert_V() gets long8 and ulong8 wrong in either direction
+// (512-bit arguments of library functions), and calls a function where one instruction would do.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_convertvector)
+#define LANES8(V, v) __builtin_convertvector((v), V)
+#endif
+#endif
+#ifndef LANES8
+#define LANES8(V, v) CAT2(convert_, V)(v)
+#endif
+
 // Every index and every size argument: tensors may hold more than 2^31 bytes.
 #define IDX long
 
@@ -29,7 +40,7 @@ typedef struct { long d[8]; } dims_t;
 #define ROUND8(T, v) CAT2(round8_, T)(v)
 #define T_HIGHEST(T) CAT2(highest_, T)    // identity of min: infinity for floats
 #define T_LOWEST(T) CAT2(lowest_, T)      // identity of max
-#define CONVERT8(T, v) CAT2(convert_, VTYPE(T))(v)  // between compute types; integers keep the low bits
+#define CONVERT8(T, v) LANES8(VTYPE(T), v)  // between compute types; integers keep the low bits
 #define CONVERT1(T, v) ((CTYPE(T))(v))
 
 // One name for both widths: lane-wise b where the comparison m holds, else a. Never select(), max() or min() on
@@ -37,7 +48,7 @@ typedef struct { long d[8]; } dims_t;
 #define SEL8(a, b, m) ((m) ? (b) : (a))
 #define SEL1(a, b, m) ((m) ? (b) : (a))
 // The result of a comparison of eight (-1 / 0) or one (1 / 0) as uint8 1 / 0.
-#define BOOL8(m) (convert_uchar8(m) & (uchar8)(1))
+#define BOOL8(m) (LANES8(uchar8, m) & (uchar8)(1))
 #define BOOL1(m) ((uchar)((m) ? 1 : 0))
 
 #define ctype_float float

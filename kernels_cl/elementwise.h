@@ -33,7 +33,7 @@
 #define unsigned1_uchar
 
 // Whether c, a uint8 boolean, is true, as a mask for SEL on values of type T.
-#define WN_TRUE8(T, c) (CAT2(convert_, MTYPE(T))(c) != 0)
+#define WN_TRUE8(T, c) (LANES8(MTYPE(T), c) != 0)
 #define WN_TRUE1(T, c) ((c) != 0)
 #define WN_DIV8(T, a, b) CAT2(wn_div8_, T)((a), (b))
 #define WN_DIV1(T, a, b) CAT2(wn_div1_, T)((a), (b))
@@ -91,8 +91,8 @@ static inline float wn_reduce_far_lane(float x, int *quadrant) {
 #define TO(T, x) CONVERT8(T, x)
 #define BITS(T, x) CAT2(as_, VTYPE(T))(x)
 #define VEC(T) VTYPE(T)
-#define MASK(T, m) CAT2(convert_, MTYPE(T))(m)
-#define ANY(m) (as_ulong(convert_char8(m)) != 0)
+#define MASK(T, m) LANES8(MTYPE(T), m)
+#define ANY(m) (as_ulong(LANES8(char8, m)) != 0)
 #else
 #define WF float
 #define WI int

@@ -24,7 +24,7 @@
 #if WHOLE
 #define WEIGHT long
 #define WIDE long8
-#define WIDEN(v) convert_long8(v)
+#define WIDEN(v) LANES8(long8, v)
 #define MIX_ROWS(a, b, t) ((a) * (units.d[0] - (t)) + (b) * (t))
 #define MIX_COLUMNS(a, b, t) ((a) * (units.d[1] - (t)) + (b) * (t))
 #define RESULT(v) half_to_even(v, units.d[0] * units.d[1])
