@@ -18,6 +18,7 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 #ifndef EMIT
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
@@ -129,7 +130,7 @@ static inline float sum_of(const __global T *x, IDX base, IDX i0, IDX i1, dims_t
 
 // Normalize reduced elements i0..i1-1.
 static inline void apply(const __global T *x, SCALE_ARG BIAS_ARG __global T *y, IDX base, IDX i0, IDX i1, dims_t shape,
-                         dims_t strides, IDX lanes, IDX limit, IDX channel, STAT mean, STAT factor) {
+                         dims_t strides, IDX lanes, IDX limit, IDX channel, STAT mean, STAT factor EXTRA_ARGS) {
 #if COLUMNS
 #if SCALE == 1
   const float8 s = lanes == 8 ? LOAD8(float, scale, channel) : LOADN(float, scale, channel, lanes);
@@ -218,7 +219,7 @@ kernel void norm_all(const __global T *x, SCALE_ARG BIAS_ARG __global T *y, dims
   const STAT mean = sum_of(x, base, 0, n, shape, strides, lanes, sizes.d[3], 0, 0) / (float)n;
   const STAT variance = sum_of(x, base, 0, n, shape, strides, lanes, sizes.d[3], mean, 1) / (float)n;
   const STAT factor = 1.0f / sqrt(variance + eps);
-  apply(x, SCALE_PASS BIAS_PASS y, base, 0, n, shape, strides, lanes, sizes.d[3], channel, mean, factor);
+  apply(x, SCALE_PASS BIAS_PASS y, base, 0, n, shape, strides, lanes, sizes.d[3], channel, mean, factor EXTRA_PASS);
 }
 #elif STAGE == 1
 // parts: mean and sum of squared deviations of each chunk.
@@ -258,6 +259,6 @@ kernel void norm_apply(const __global T *x, SCALE_ARG BIAS_ARG __global T *y, co
   WHERE
   CHUNK
   apply(x, SCALE_PASS BIAS_PASS y, base, i0, i1, shape, strides, lanes, sizes.d[3], channel,
-        GET_STAT(stats, group * 2), GET_STAT(stats, group * 2 + 1));
+        GET_STAT(stats, group * 2), GET_STAT(stats, group * 2 + 1) EXTRA_PASS);
 }
 #endif

@@ -9,6 +9,7 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(T, p, i, v)
@@ -80,7 +81,7 @@ static inline float sum_of(const __global T *x, __global T *y, IDX n, float m) {
 }
 
 // The result of a row (or part of it) at y[at]: e * scale, the exponentials e having waited or computed now.
-static inline void put_row(const __global T *x, __global T *y, IDX at, IDX n, float m, float scale) {
+static inline void put_row(const __global T *x, __global T *y, IDX at, IDX n, float m, float scale EXTRA_ARGS) {
   IDX i = at;
   const IDX end = at + n;
 #ifdef WAIT_IN_RESULT
@@ -100,7 +101,7 @@ kernel void softmax_rows(const __global T *x, __global T *y, IDX n, IDX rows, ID
     const IDX at = row * n;
     const float m = largest_of(x + at, n);
     const float sum = sum_of(x + at, y + at, n, m);
-    put_row(x, y, at, n, m, 1.0f / sum);
+    put_row(x, y, at, n, m, 1.0f / sum EXTRA_PASS);
   }
 }
 
@@ -136,7 +137,7 @@ kernel void softmax_join(const __global T *x, __global T *y, const __global floa
 #else
   const float scale = 1.0f / sum;
 #endif
-  put_row(x, y, row * n + begin, length, m, scale);
+  put_row(x, y, row * n + begin, length, m, scale EXTRA_PASS);
 }
 
 // One vector of columns, or `lanes` < 8 of them.

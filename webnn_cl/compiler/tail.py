@@ -23,7 +23,8 @@ HEADERS = ("elementwise.h",)
 @dataclass(frozen=True)
 class Tail:
     """How a kernel's results leave: pass `defines`, `code` and `headers` to its Kernel, `args` after its own, and
-    `output` in place of the node's output. The kernel stores by EMIT, EMIT8 and EMITN and lists EXTRA_ARGS last.
+    `output` in place of the node's output. The kernel stores by EMIT, EMIT8 and EMITN and lists EXTRA_ARGS last;
+    functions that store for it list EXTRA_ARGS too and are called with EXTRA_PASS.
     """
 
     output: Value
@@ -66,6 +67,7 @@ def tail_of(node: Node, chain: Chain | None) -> Tail:
     arguments = [a.declaration for a in access] + [f"const {kind} {name}" for name, kind, _ in wide.parameters]
     defines = {
         "EXTRA_ARGS": "".join(f", {a}" for a in arguments),
+        "EXTRA_PASS": "".join(f", {a.replace('*', '').split()[-1]}" for part in arguments for a in part.split(",")),
         "EMIT8(y, i, v)": _body(node, chain, wide, access, 8, "LOAD8", "STORE8(OUT_, y, k_i, result)"),
         "EMITN(y, i, n, v)": _body(node, chain, wide, access, 8, "LOADN", "STOREN(OUT_, y, k_i, k_n, result)"),
         "EMIT(y, i, v)": _body(node, chain, texts[1], access, 1, "LOAD", "STORE(OUT_, y, k_i, result)"),
