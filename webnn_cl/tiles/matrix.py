@@ -49,7 +49,7 @@ class Product:
     """``y = alpha * a b + beta * c`` for a stack of matrices.
 
     `batch` is the shape of the stack, `a_batch` and `b_batch` those of the operands' stacks, which broadcast to it.
-    A transposed operand lies as [K, M] or [N, K].
+    A transposed operand lies as [K, M] or [N, K]. `c_shape` is c's shape where it broadcasts in another than its own.
     """
 
     a: Value
@@ -66,6 +66,7 @@ class Product:
     alpha: float = 1.0
     beta: float = 1.0
     c: Value | None = None
+    c_shape: tuple[int, ...] | None = None
 
     @classmethod
     def of_gemm(cls, node: Node) -> Product:
@@ -107,7 +108,7 @@ class Product:
         """The arguments c, c_row, c_column, beta; none without c. `swapped` for a kernel that computes y transposed."""
         if self.c is None:
             return []
-        row, column = broadcast_strides(self.c.shape, (self.m, self.n))
+        row, column = broadcast_strides(self.c_shape or self.c.shape, (self.m, self.n))
         if swapped:
             row, column = column, row
         return [self.c, np.int64(row), np.int64(column), np.float32(self.beta)]
