@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.dtypes import DataType, cast_parameter, dtype_of
-from webnn_cl.ops.base import BuilderBase
+from webnn_cl.ops.base import BuilderBase, Call
 from webnn_cl.ops.elementwise import broadcast_shape, typed, unary_record
 from webnn_cl.ops.expression import Expression
 from webnn_cl.ops.record import ANY, FLOATS, SIGNED, Operand, OpRecord, Output, register
@@ -25,8 +25,6 @@ _BELOW = "SEL{W}({input}, ({V})(0), {input} > ({V})(0))"
 
 def _clamp_text(node: Node) -> str:
     """Missing bounds are filled in with the type's extremes, so that one kernel serves all clamps of a type."""
-    if any(isinstance(bound, float) and math.isnan(bound) for bound in node.attrs.values()):
-        return "({V})(NAN)"
     low = "SEL{W}({input}, ({V})({min_value}), {input} < ({V})({min_value}))"
     return "SEL{W}(" + low + ", ({V})({max_value}), {input} > ({V})({max_value}))"
 
@@ -88,17 +86,16 @@ class ActivationMixin(BuilderBase):
         """``min(max(input, min_value), max_value)`` (W3C WebNN, "clamp"); NaN elements stay NaN.
 
         `input`: any data type, rank 0 to 8; the result has its type and shape. The bounds are any numbers, infinite
-        ones too, cast to the input's type (saturating, halves to even for integers); None: no bound on that side.
+        ones too, cast to the input's type (saturating, halves to even for integers); None, or NaN for a float input:
+        no bound on that side.
         MLTypeError: `min_value` above `max_value` after the cast, a bound that is no number, an operand of another
         builder.
         """
         call = self._call(CLAMP, label)
         x = call.operand("input", input)
         low, high = _extremes(x.data_type)
-        if min_value is not None:
-            low = call.number("min_value", min_value, x.data_type)
-        if max_value is not None:
-            high = call.number("max_value", max_value, x.data_type)
+        low = _bound(call, "min_value", min_value, x.data_type, low)
+        high = _bound(call, "max_value", max_value, x.data_type, high)
         if low > high:
             raise call.error("min_value", low, f"at most max_value, {high}")
         return call.emit(x.desc, {"min_value": low, "max_value": high})
@@ -184,6 +181,14 @@ class ActivationMixin(BuilderBase):
     def tanh(self, input: MLOperand, *, label: str = "") -> MLOperand:
         """Hyperbolic tangent (W3C WebNN, "tanh"). Types, shapes and errors as `gelu`."""
         return self._activation(TANH, input, label)
+
+
+def _bound(call: Call, argument: str, given: object, data_type: DataType, missing: int | float) -> int | float:
+    """A bound of clamp cast to the input's type; None and NaN count as missing (issue 874 of the specification)."""
+    if given is None:
+        return missing
+    bound = call.number(argument, given, data_type)
+    return missing if isinstance(bound, float) and math.isnan(bound) else bound
 
 
 def _extremes(data_type: DataType) -> tuple[int | float, int | float]:
