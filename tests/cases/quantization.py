@@ -58,7 +58,7 @@ def quantize_cases() -> Iterator[Case]:
             ties = {"input": T((25,), float_type, halves), "scale": T((1,), float_type, "fill:0.5")}
             yield Case("quantize_linear", {**ties, "zero_point": T((1,), data_type, "fill:3")})
             extremes = [-1e30, -3e9, -2147483648.0, -300.0, 0.0, 255.0, 65504.0, 2147483648.0, 5e9, 1e30]
-            ends = {"input": T((10,), float_type, extremes), "scale": T((1,), float_type, "fill:1")}
+            ends = {"input": T((10,), float_type, extremes), "scale": T((10,), float_type, "fill:1")}
             yield Case("quantize_linear", {**ends, "zero_point": T((10,), data_type, "wide")})
             infinite = T((2,), float_type, [float("inf"), -float("inf")])
             one = {"scale": T((1,), float_type, "fill:1"), "zero_point": T((1,), data_type, "fill:1")}
