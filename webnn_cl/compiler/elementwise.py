@@ -57,7 +57,7 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
     """
     text = ChainText(names=dict(given or {}))
     for index, node in enumerate(nodes):
-        variables = {role: _operand(text, value) for role, value in node.inputs.items()}
+        variables = {role: _operand(text, value, width) for role, value in node.inputs.items()}
         expression = node.op.expression
         assert expression is not None
         if expression.code:
@@ -77,12 +77,14 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
     return text
 
 
-def _operand(text: ChainText, value: Value) -> str:
+def _operand(text: ChainText, value: Value, width: int) -> str:
     name = text.names.get(value)
     if name is None:
         scalar = _host_scalar(value)
         if scalar is not None:
-            name = _parameter(text, scalar, value.data_type)
+            # Helpers reinterpret their operands (as_uint8), which takes a vector.
+            kind = dtype_of(value.data_type).compute + (str(width) if width > 1 else "")
+            name = f"(({kind})({_parameter(text, scalar, value.data_type)}))"
         else:
             name = f"{PREFIX}x{len(text.inputs)}"
             text.inputs.append(value)
