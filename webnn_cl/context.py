@@ -288,6 +288,7 @@ class MLContext(SharingMixin):
             tensor._end(f"its context was lost ({message})")
         for operation in dropped:
             operation.fail(InvalidStateError(f"the context was lost: {message}"))
+            operation.forget()
         timeline.run_afterwards()
 
     def _check_alive(self) -> None:

@@ -116,6 +116,7 @@ class _Copy:
 
     def end(self) -> None:
         """Let both timelines go on."""
+        self.hold.blocked = self.waiting = None
         self.target.unhold(self.hold)
 
     def _blocked(self, thread: int) -> bool:
@@ -161,7 +162,7 @@ class _SharedContextCopy(_Copy):
             self.origin.queue.flush()
 
     def end(self) -> None:
-        self.target.unhold(self.hold)
+        super().end()
         self.origin.unhold(self.source_hold)
 
 

@@ -34,6 +34,14 @@ class Operation:
         self.fail = fail
         self.waiting = False
 
+    def forget(self) -> None:
+        """Drop what it would call: what it ran for may refer to it."""
+        self.run = self.fail = _nothing
+
+
+def _nothing(*_: object) -> None:
+    pass
+
 
 class Hold:
     """An open lease on tensors, or an internal one.

@@ -175,21 +175,23 @@ class Timeline:
                 return False
             self.gate.deferred.remove(operation)
             operation.waiting = False
+            operation.forget()
         self._advance()
         return True
 
     def _advance(self) -> None:
         """Enqueue, in call order, what nothing stops any more."""
-        failed: list[tuple[Operation, BaseException]] = []
+        failed: list[tuple[Callable[[BaseException], object], BaseException]] = []
         with self.lock:
             while (operation := self.gate.next_free()) is not None:
                 try:
                     operation.run()
                 except (MLError, cl.Error) as error:
-                    failed.append((operation, error))
+                    failed.append((operation.fail, error))
+                operation.forget()
             self._changed.notify_all()
-        for operation, reason in failed:
-            operation.fail(self.failure(reason) if isinstance(reason, cl.Error) else reason)
+        for fail, reason in failed:
+            fail(self.failure(reason) if isinstance(reason, cl.Error) else reason)
         self.run_afterwards()
 
     def blocked_message(self, operation: Operation | None) -> str | None:
