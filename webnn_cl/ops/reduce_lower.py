@@ -97,7 +97,8 @@ def share_out(step: Pass, facts: DeviceFacts, columns: int, size: int) -> Split:
 
 @dataclass(frozen=True)
 class _Function:
-    """C macros of one operator; `map` and `finish` may use {W}, the width (8 or 1), and {A}, the joined type."""
+    """C macros of one operator in format fields: {W} is the width (8 or 1), {A} the joined type, {S} the same at the
+    macro's width, {TOP} the number of the input's sign bit."""
 
     map: str = "CONVERT{W}({A}, v)"
     join: str = "((a) + (b))"
@@ -107,7 +108,8 @@ class _Function:
 
 
 _ABS_FLOAT = "fabs(v)"
-_ABS_SIGNED = "SEL{W}(CONVERT{W}({A}, v), ({S})(0) - CONVERT{W}({A}, v), (v) < ({V})(0))"
+# By the sign's bits: a selection between long8 crashes pip PoCL, and the smallest integer must wrap.
+_ABS_SIGNED = "((CONVERT{W}({A}, v) ^ CONVERT{W}({A}, (v) >> {TOP})) - CONVERT{W}({A}, (v) >> {TOP}))"
 _SQUARE = "(CONVERT{W}({A}, v) * CONVERT{W}({A}, v))"
 # The second comparison lets NaN through, and nothing replaces it.
 _MAX_FLOAT = "SEL{W}(a, b, ((b) > (a)) | ((b) != (b)))"
@@ -157,7 +159,7 @@ def _defines(name: str, dtype: DType, first: bool, last: bool) -> dict[str, str]
     if dtype.is_float and function.join == _Function.join:
         defines["COMPENSATED"] = ""
     for width, suffix in (("8", "8"), ("1", "")):
-        words = {"W": width, "A": joined, "S": joined + suffix, "V": dtype.compute + suffix}
+        words = {"W": width, "A": joined, "S": joined + suffix, "TOP": 8 * dtype.size - 1}
         defines[f"MAP{width}(v)"] = (function.map if first else _Function.map).format(**words)
         defines[f"JOIN{width}(a, b)"] = function.join.format(**words)
         defines[f"FINISH{width}(v)"] = (function.finish if last else _Function.finish).format(**words)
