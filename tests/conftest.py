@@ -13,17 +13,26 @@ ACCEPTED = ("device", "no WPT vectors")
 
 
 @pytest.fixture(scope="session")
-def context() -> Iterator[Any]:
+def context(pytestconfig: pytest.Config) -> Iterator[Any]:
     """One context for the whole session: kernels are compiled once."""
     import webnn_cl
 
-    with webnn_cl.ML().create_context() as made:
+    with webnn_cl.ML().create_context(device=pytestconfig.getoption("--device")) as made:
         yield made
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--every N: for simulators, on which the whole suite would take hours."""
+    parser.addoption("--device", metavar="TEXT", help="device of the suite's context: index, name or part of it")
     parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th parametrized case only")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Benchmarks measure when they are what was asked for; in the whole suite they run once, as tests."""
+    asked = any("benchmarks" in str(argument) for argument in config.invocation_params.args)
+    if not asked and not config.getoption("benchmark_enable", False):
+        config.option.benchmark_disable = True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
