@@ -11,7 +11,7 @@ import kernels_cl
 
 __all__ = ["Kernel", "program_source"]
 
-# A function definition starts at column 0 and names itself before the first parenthesis (see ARCHITECTURE.md).
+# A function definition starts at column 0 and names itself before the first parenthesis (see docs/architecture.md).
 _FUNCTION = re.compile(r"^(?:static inline|inline|kernel|__kernel)\b[^(;{}]*?\b(\w+)\s*\(", re.MULTILINE)
 _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 
