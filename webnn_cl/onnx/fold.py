@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from webnn_cl.onnx.nodes import Node
 from webnn_cl.onnx.values import Array, Refusal
 
-__all__ = ["can_fold", "fold"]
+__all__ = ["NoEvaluator", "can_fold", "fold"]
 
 MAX_FOLDED = 2**26  # elements of one folded result; beyond it a model is refused before memory is asked for
 SMALL = 4096  # elements of all inputs up to which costly operators are folded as well
@@ -36,6 +36,10 @@ COSTLY = frozenset({
 })  # fmt: skip
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap", "Einsum", "ImageDecoder"})
 _OUTPUT_FROM_VALUE = frozenset({"HannWindow", "HammingWindow", "BlackmanWindow"})
+
+
+class NoEvaluator(Refusal):
+    """The reference evaluator lacks the operator in this operator set; a handler may still express it."""
 
 
 def can_fold(node: Node, arrays: Sequence[Array | None]) -> bool:
@@ -85,7 +89,9 @@ def _reference(node: Node, arrays: Sequence[Array | None], opsets: Mapping[str, 
     except (MemoryError, RecursionError) as error:
         raise Refusal(f"can't be computed on the host: {type(error).__name__}") from None
     except Exception as error:  # whatever the evaluator's numpy code raises for inconsistent nodes
-        raise Refusal(f"can't be computed on the host: {' '.join(str(error).split())[:200]}") from None
+        text = " ".join(str(error).split())[:200]
+        kind = NoEvaluator if "No implementation for operator" in text else Refusal
+        raise kind(f"can't be computed on the host: {text}") from None
     return [next(results) if o else None for o in node.outputs]
 
 

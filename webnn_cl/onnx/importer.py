@@ -18,7 +18,7 @@ import webnn_cl.onnx.operators  # noqa: F401  (fills the table of handlers)
 from webnn_cl.errors import MLError
 from webnn_cl.onnx.call import Call
 from webnn_cl.onnx.elements import name_of_numpy, to_carrier
-from webnn_cl.onnx.fold import can_fold, fold
+from webnn_cl.onnx.fold import NoEvaluator, can_fold, fold
 from webnn_cl.onnx.loader import Model
 from webnn_cl.onnx.nodes import GraphView, Node, function_view, graph_view
 from webnn_cl.onnx.registry import HANDLERS
@@ -230,7 +230,12 @@ class Importer:
         if not can_fold(node, arrays) or schema_of(node.op_type, version, node.domain) is None:
             return None
         types = output_types(node, version, inputs)
-        return [self.host_value(r) for r in fold(node, arrays, scope.opsets, types)]
+        try:
+            return [self.host_value(r) for r in fold(node, arrays, scope.opsets, types)]
+        except NoEvaluator:
+            if (node.domain, node.op_type) in HANDLERS:
+                return None
+            raise
 
     def host_value(self, result: Any) -> Value:
         """A result of host evaluation: an array, a list of arrays (a sequence), or nothing."""

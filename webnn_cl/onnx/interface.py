@@ -13,7 +13,7 @@ from webnn_cl.onnx.elements import name_of_elem, ort_type
 from webnn_cl.onnx.loader import Model
 from webnn_cl.onnx.values import Refusal
 
-__all__ = ["Dim", "NodeArg", "Spec", "fix_shapes", "input_specs", "output_specs"]
+__all__ = ["Dim", "NodeArg", "Spec", "fix_shapes", "input_specs", "loosened", "output_specs"]
 
 Dim: TypeAlias = "int | str | None"
 Kind = Literal["tensor", "sequence", "optional"]
@@ -125,12 +125,20 @@ def _fixed(spec: Spec, free: Mapping[str, int], shape: Sequence[int] | None) -> 
         dims: tuple[Dim, ...] = tuple(shape)
         for size in dims:
             _check_size(f"input_shapes[{spec.name!r}]", size)
-        if not fits(spec, [int(d or 0) for d in dims]):
+        if spec.dims is not None and len(spec.dims) != len(dims):
             raise MLTypeError(f"input_shapes[{spec.name!r}]: got {list(dims)}; the model declares {spec.describe()}")
         return replace(spec, dims=dims)
     if spec.dims is None:
         return spec
     return replace(spec, dims=tuple(free.get(d, d) if isinstance(d, str) else d for d in spec.dims))
+
+
+def loosened(spec: Spec, shape: Sequence[int] | None) -> Spec:
+    """`spec` for feeds when a user fixed the input's shape: fixed dimensions that `shape` overrules are free."""
+    if shape is None or spec.dims is None:
+        return spec
+    free = tuple(None if isinstance(d, int) and d != s else d for d, s in zip(spec.dims, shape, strict=True))
+    return replace(spec, dims=free)
 
 
 def _check_size(where: str, size: object) -> None:

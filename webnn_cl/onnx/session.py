@@ -18,7 +18,7 @@ from webnn_cl.onnx.compiled import Compiled
 from webnn_cl.onnx.elements import carrier_of
 from webnn_cl.onnx.feeds import Shape, feed_array, feed_values, flatten, promotable, shape_of
 from webnn_cl.onnx.importer import Importer
-from webnn_cl.onnx.interface import NodeArg, Spec, fits, fix_shapes, input_specs, output_specs
+from webnn_cl.onnx.interface import NodeArg, Spec, fits, fix_shapes, input_specs, loosened, output_specs
 from webnn_cl.onnx.loader import ModelSource, load_model
 from webnn_cl.onnx.report import not_supported
 from webnn_cl.onnx.values import Array
@@ -52,7 +52,7 @@ class InferenceSession:
 
     `model` is a path, bytes or an onnx.ModelProto; without `context` the session makes one on the default device (with
     `profiling` as given) and destroys it when it is destroyed itself. `free_dimensions` fixes symbolic dimensions by
-    name, `input_shapes` the whole shape of inputs.
+    name, `input_shapes` the whole shape of inputs, dimensions that the model declares with a number among them.
 
     A model whose shapes are all fixed is compiled at once, others at the first run. Another input shape is compiled
     when it is first seen; the latest few are kept, and all share one copy of each weight. Where the values of small
@@ -72,8 +72,10 @@ class InferenceSession:
         profiling: bool = False,
     ) -> None:
         self._model = load_model(model)
-        self._declared = input_specs(self._model)
-        self._specs = fix_shapes(self._declared, free_dimensions or {}, input_shapes or {})
+        declared = input_specs(self._model)
+        fixed = input_shapes or {}
+        self._specs = fix_shapes(declared, free_dimensions or {}, fixed)
+        self._declared = {name: loosened(spec, fixed.get(name)) for name, spec in declared.items()}
         self._outputs = output_specs(self._model)
         self._own_context = context is None
         if context is None:
