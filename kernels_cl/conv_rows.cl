@@ -37,8 +37,10 @@
 #define BIAS(at, n) ((float8)(0.0f))
 #endif
 
-#define START16(r) float8 p##r = bias_low, q##r = bias_high;
-#define START8(r) float8 p##r = bias_low;
+#define START16(r) t_[2 * r] = bias_low; t_[2 * r + 1] = bias_high;
+#define START8(r) t_[r] = bias_low;
+#define RESET16(r) p##r = 0.0f, q##r = 0.0f;
+#define RESET8(r) p##r = 0.0f;
 
 // The r-th pixel of a tile: its image's offset, and the input row and column of its first tap; then the next pixel.
 // Pixels beyond the last repeat it.
@@ -54,8 +56,11 @@
   const __global float *a##r = (ulong)(h##r + up) < (ulong)in.d[0] && (ulong)(v##r + across) < (ulong)in.d[1] \
                                    ? x + o##r + offset : zeros;
 
-// Adds all taps. A row of taps whose columns all lie in the image, side by side, is one run of k.
+// Adds all taps to t_. A row of taps whose columns all lie in the image, side by side, is one run of k.
 #define ALL_TAPS(W, ROWS) \
+  IDX summed = 0; \
+  ROWS(TILE_ZERO##W) \
+  ROWS(START##W) \
   for (IDX u = 0; u < taps.d[0]; u++) { \
     const IDX up = u * dilation.d[0], runs = merge ? 1 : taps.d[1], run = merge ? taps.d[1] * channels : channels; \
     for (IDX v = 0; v < runs; v++) { \
@@ -63,8 +68,15 @@
       ROWS(POINT) \
       TILE_MULTIPLY(W, ROWS, b, run) \
       b += run * TILE_PANEL; \
+      summed += run; \
+      if (summed >= TILE_RUN) { \
+        ROWS(TILE_ADD##W) \
+        ROWS(RESET##W) \
+        summed = 0; \
+      } \
     } \
-  }
+  } \
+  ROWS(TILE_ADD##W)
 
 // in: height, width, channels, elements of an image. out: the same. grid: rows, columns, images. first, step: from
 // grid to output. origin, stride, dilation: from grid and tap to input. taps: rows, columns. channels, outputs: of one
@@ -92,16 +104,12 @@ kernel void conv_rows(const __global float *x, const __global float *w, const __
       if (count > 8) {
         TILE_ROWS6(PIXEL)
         const bool merge = columns_inside;
-        TILE_ROWS6(START16)
         ALL_TAPS(16, TILE_ROWS6)
-        TILE_ROWS6(TILE_SAVE16)
       } else {
         rows = 8;
         TILE_ROWS8(PIXEL)
         const bool merge = columns_inside;
-        TILE_ROWS8(START8)
         ALL_TAPS(8, TILE_ROWS8)
-        TILE_ROWS8(TILE_SAVE8)
       }
       rows = min(rows, pixel_end - pixel);
       const IDX halves = count > 8 ? 2 : 1;

@@ -25,7 +25,7 @@
 #define EXTRA_ARGS
 #endif
 
-#define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda;
+#define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda + k;
 
 kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
                         IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
@@ -40,11 +40,13 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
     const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
     if (columns > 8) {
       for (IDX m = row_begin; m < row_end; m += 6) {
-        TILE_ROWS6(TILE_ZERO16)
-        TILE_ROWS6(ROW_POINTER)
-        TILE_MULTIPLY(16, TILE_ROWS6, b, K)
-        float8 t_[12];
-        TILE_ROWS6(TILE_SAVE16)
+        float8 t_[12] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+        for (IDX k = 0; k < K; k += TILE_RUN) {
+          TILE_ROWS6(TILE_ZERO16)
+          TILE_ROWS6(ROW_POINTER)
+          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_ROWS6(TILE_ADD16)
+        }
         const IDX rows = min((IDX)6, row_end - m);
         IDX i = y_block + m * N + n;
         for (IDX r = 0; r < rows; r++, i += N) {
@@ -58,11 +60,13 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
       }
     } else {
       for (IDX m = row_begin; m < row_end; m += 8) {
-        TILE_ROWS8(TILE_ZERO8)
-        TILE_ROWS8(ROW_POINTER)
-        TILE_MULTIPLY(8, TILE_ROWS8, b, K)
-        float8 t_[8];
-        TILE_ROWS8(TILE_SAVE8)
+        float8 t_[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+        for (IDX k = 0; k < K; k += TILE_RUN) {
+          TILE_ROWS8(TILE_ZERO8)
+          TILE_ROWS8(ROW_POINTER)
+          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_ROWS8(TILE_ADD8)
+        }
         const IDX rows = min((IDX)8, row_end - m);
         for (IDX r = 0; r < rows; r++) {
           const IDX i = y_block + (m + r) * N + n;

@@ -34,32 +34,35 @@ kernel void gemv_panels(const __global float *a, const __global float *w, PRODUC
     const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
     for (IDX m = 0; m < M; m++) {
       const __global float *x = a + m * lda, *b = w + panel * K * TILE_PANEL;
-      // Four sums a column: one alone would wait for itself.
-      float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
-      IDX k = 0;
-      for (; k + 4 <= K; k += 4, b += 4 * TILE_PANEL) {
-        p0 = p0 + x[k] * TILE_B(b, 0);
-        q0 = q0 + x[k] * TILE_B(b, 8);
-        p1 = p1 + x[k + 1] * TILE_B(b, 16);
-        q1 = q1 + x[k + 1] * TILE_B(b, 24);
-        p2 = p2 + x[k + 2] * TILE_B(b, 32);
-        q2 = q2 + x[k + 2] * TILE_B(b, 40);
-        p3 = p3 + x[k + 3] * TILE_B(b, 48);
-        q3 = q3 + x[k + 3] * TILE_B(b, 56);
+      float8 low = 0.0f, high = 0.0f;
+      for (IDX k = 0; k < K;) {
+        // Four sums a column: one alone would wait for itself.
+        float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
+        const IDX stop = min(K, k + 4 * TILE_RUN);
+        for (; k + 4 <= stop; k += 4, b += 4 * TILE_PANEL) {
+          p0 = p0 + x[k] * TILE_B(b, 0);
+          q0 = q0 + x[k] * TILE_B(b, 8);
+          p1 = p1 + x[k + 1] * TILE_B(b, 16);
+          q1 = q1 + x[k + 1] * TILE_B(b, 24);
+          p2 = p2 + x[k + 2] * TILE_B(b, 32);
+          q2 = q2 + x[k + 2] * TILE_B(b, 40);
+          p3 = p3 + x[k + 3] * TILE_B(b, 48);
+          q3 = q3 + x[k + 3] * TILE_B(b, 56);
+        }
+        for (; k < stop; k++, b += TILE_PANEL) {
+          p0 = p0 + x[k] * TILE_B(b, 0);
+          q0 = q0 + x[k] * TILE_B(b, 8);
+        }
+        low = low + ((p0 + p1) + (p2 + p3));
+        high = high + ((q0 + q1) + (q2 + q3));
       }
-      for (; k < K; k++, b += TILE_PANEL) {
-        p0 = p0 + x[k] * TILE_B(b, 0);
-        q0 = q0 + x[k] * TILE_B(b, 8);
-      }
-      p0 = (p0 + p1) + (p2 + p3);
-      q0 = (q0 + q1) + (q2 + q3);
       const IDX i = y_block + m * N + n;
       if (columns == TILE_PANEL) {
-        EMIT8(y, i, PRODUCT_FULL(m, n, p0));
-        EMIT8(y, i + 8, PRODUCT_FULL(m, n + 8, q0));
+        EMIT8(y, i, PRODUCT_FULL(m, n, low));
+        EMIT8(y, i + 8, PRODUCT_FULL(m, n + 8, high));
       } else {
-        EMITN(y, i, min((IDX)8, columns), PRODUCT_PART(m, n, min((IDX)8, columns), p0));
-        if (columns > 8) EMITN(y, i + 8, columns - 8, PRODUCT_PART(m, n + 8, columns - 8, q0));
+        EMITN(y, i, min((IDX)8, columns), PRODUCT_PART(m, n, min((IDX)8, columns), low));
+        if (columns > 8) EMITN(y, i + 8, columns - 8, PRODUCT_PART(m, n + 8, columns - 8, high));
       }
     }
   }
@@ -120,25 +123,29 @@ kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARG
   const IDX full = columns / 8, rest = columns - full * 8;
   PRODUCT_FIND_MATRIX(a, w)
   const __global T *x = a + m * K, *b0 = w + n0;
-  float8 sums[COLUMNS / 8 + 1];
+  float8 sums[COLUMNS / 8 + 1], part[COLUMNS / 8 + 1];
   for (IDX v = 0; v <= full; v++) sums[v] = 0.0f;
-  IDX k = 0;
-  for (; k + 4 <= K; k += 4, b0 += 4 * N) {
-    const float x0 = LOAD(T, x, k), x1 = LOAD(T, x, k + 1), x2 = LOAD(T, x, k + 2), x3 = LOAD(T, x, k + 3);
-    const __global T *b1 = b0 + N, *b2 = b1 + N, *b3 = b2 + N;
-    for (IDX v = 0; v < full; v++) {
-      const float8 low = x0 * LOAD8(T, b0, 8 * v) + x1 * LOAD8(T, b1, 8 * v);
-      sums[v] = sums[v] + low + x2 * LOAD8(T, b2, 8 * v) + x3 * LOAD8(T, b3, 8 * v);
+  for (IDX k = 0; k < K;) {
+    const IDX stop = min(K, k + TILE_RUN);
+    for (IDX v = 0; v <= full; v++) part[v] = 0.0f;
+    for (; k + 4 <= stop; k += 4, b0 += 4 * N) {
+      const float x0 = LOAD(T, x, k), x1 = LOAD(T, x, k + 1), x2 = LOAD(T, x, k + 2), x3 = LOAD(T, x, k + 3);
+      const __global T *b1 = b0 + N, *b2 = b1 + N, *b3 = b2 + N;
+      for (IDX v = 0; v < full; v++) {
+        const float8 low = x0 * LOAD8(T, b0, 8 * v) + x1 * LOAD8(T, b1, 8 * v);
+        part[v] = part[v] + low + x2 * LOAD8(T, b2, 8 * v) + x3 * LOAD8(T, b3, 8 * v);
+      }
+      if (rest > 0) {
+        const float8 low = x0 * LOADN(T, b0, 8 * full, rest) + x1 * LOADN(T, b1, 8 * full, rest);
+        part[full] = part[full] + low + x2 * LOADN(T, b2, 8 * full, rest) + x3 * LOADN(T, b3, 8 * full, rest);
+      }
     }
-    if (rest > 0) {
-      const float8 low = x0 * LOADN(T, b0, 8 * full, rest) + x1 * LOADN(T, b1, 8 * full, rest);
-      sums[full] = sums[full] + low + x2 * LOADN(T, b2, 8 * full, rest) + x3 * LOADN(T, b3, 8 * full, rest);
+    for (; k < stop; k++, b0 += N) {
+      const float x0 = LOAD(T, x, k);
+      for (IDX v = 0; v < full; v++) part[v] = part[v] + x0 * LOAD8(T, b0, 8 * v);
+      if (rest > 0) part[full] = part[full] + x0 * LOADN(T, b0, 8 * full, rest);
     }
-  }
-  for (; k < K; k++, b0 += N) {
-    const float x0 = LOAD(T, x, k);
-    for (IDX v = 0; v < full; v++) sums[v] = sums[v] + x0 * LOAD8(T, b0, 8 * v);
-    if (rest > 0) sums[full] = sums[full] + x0 * LOADN(T, b0, 8 * full, rest);
+    for (IDX v = 0; v <= full; v++) sums[v] = sums[v] + part[v];
   }
   const IDX i = (get_global_id(2) * M + m) * N + n0;
   for (IDX v = 0; v < full; v++) EMIT8(y, i + 8 * v, PRODUCT_FULL(m, n0 + 8 * v, sums[v]));

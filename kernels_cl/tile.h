@@ -35,7 +35,7 @@
     TILE_PREFETCH(b_ + 16 * (i) + TILE_AHEAD) \
     ROWS(ROW) \
   }
-#define TILE_SAVE16(r) t_[2 * r] = p##r; t_[2 * r + 1] = q##r;
+#define TILE_ADD16(r) t_[2 * r] = t_[2 * r] + p##r; t_[2 * r + 1] = t_[2 * r + 1] + q##r;
 
 // 8 x 8: the left half of a panel, for the last columns.
 #define TILE_ZERO8(r) float8 p##r = 0.0f;
@@ -45,7 +45,7 @@
 #define TILE_ROW8_2(r) TILE_FMA8(r, k_ + 2)
 #define TILE_ROW8_3(r) TILE_FMA8(r, k_ + 3)
 #define TILE_STEP8(i, ROWS, ROW) { const float8 b0_ = TILE_B(b_, 16 * (i)); ROWS(ROW) }
-#define TILE_SAVE8(r) t_[r] = p##r;
+#define TILE_ADD8(r) t_[r] = t_[r] + p##r;
 
 // Adds rows x panel over k = 0 .. count-1 to the accumulators; W is 16 or 8, ROWS the list of rows.
 // Four steps at a time, so that the row loads are plain displacements.
@@ -65,6 +65,9 @@
 
 // Columns in one packed panel.
 #define TILE_PANEL 16
+
+// Terms summed in a register before the sum joins the total: rounding errors grow with the length of a sum.
+#define TILE_RUN 512
 
 // Transposes the eight float8 variables d0 .. d7 in registers: afterwards lane j of di is the former lane i of dj.
 #define TILE_LOW(x, y) (float8)(x.s0, y.s0, x.s1, y.s1, x.s4, y.s4, x.s5, y.s5)

@@ -10,8 +10,12 @@ from webnn_cl.ops.base import BuilderBase, Call
 from webnn_cl.ops.conv_direct import lower_conv2d, lower_conv_transpose2d
 from webnn_cl.ops.record import FLOATS, Operand, OpRecord, Output, register
 from webnn_cl.ops.spatial import IMAGE_LAYOUTS, Image, ImageLayout, Window, parse_window
+from webnn_cl.ops.uneven_groups import expand_uneven_groups
+from webnn_cl.tiles.convolution import try_lower_conv2d, try_lower_conv_transpose2d
 
 if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node
+    from webnn_cl.compiler.lower import Lowering
     from webnn_cl.operand import MLOperand
 
 __all__ = ["CONV2D", "CONV_TRANSPOSE2D", "ConvolutionMixin"]
@@ -28,11 +32,31 @@ _OPERANDS = (
 )
 _OUTPUTS = (Output("output", like="input"),)
 
-_META = {"epilogue": 1}
 
-CONV2D = register(OpRecord("conv2d", "conv2d", _OPERANDS, _OUTPUTS, lower=lower_conv2d, meta=_META))
+def _lower_conv2d(node: Node, lw: Lowering) -> None:
+    if not try_lower_conv2d(node, lw):
+        lower_conv2d(node, lw)
+
+
+def _lower_conv_transpose2d(node: Node, lw: Lowering) -> None:
+    if not try_lower_conv_transpose2d(node, lw):
+        lower_conv_transpose2d(node, lw)
+
+
+# Planar results may leave eight pixels at a time, across the ends of rows.
+_META = {"epilogue": lambda node: 2 if node.attrs["input_layout"] == "nchw" else 1}
+
+CONV2D = register(OpRecord("conv2d", "conv2d", _OPERANDS, _OUTPUTS, lower=_lower_conv2d, meta=_META))
 CONV_TRANSPOSE2D = register(
-    OpRecord("conv_transpose2d", "convTranspose2d", _OPERANDS, _OUTPUTS, lower=lower_conv_transpose2d, meta=_META)
+    OpRecord(
+        "conv_transpose2d",
+        "convTranspose2d",
+        _OPERANDS,
+        _OUTPUTS,
+        lower=_lower_conv_transpose2d,
+        expand=expand_uneven_groups,
+        meta=_META,
+    )
 )
 
 
@@ -126,7 +150,8 @@ class ConvolutionMixin(BuilderBase):
             output_padding: ``[height, width]`` added at the end of the output, each below its stride; ignored when
                 `output_sizes` is given.
             output_sizes: ``[height, width]`` of the output, each from the computed size to that size + stride - 1.
-            groups: channels fall into this many groups that don't see each other.
+            groups: channels fall into this many groups that don't see each other. Where it does not divide the input
+                channels, channel i belongs to group ``i // (channels / groups)``.
             input_layout: ``"nchw"`` or ``"nhwc"``, of input and output.
             filter_layout: ``"iohw"``, ``"hwoi"`` or ``"ohwi"``.
             label: names the operator in messages.
@@ -149,7 +174,6 @@ class ConvolutionMixin(BuilderBase):
         image = Image.of(x.shape, call.enum("input_layout", input_layout, IMAGE_LAYOUTS))
         filter_layout = call.enum("filter_layout", filter_layout, TRANSPOSE_FILTER_LAYOUTS)
         i, o, *kernel = (w.shape[filter_layout.index(letter)] for letter in "iohw")
-        _check_divides(call, groups, "input channels", image.channels)
         if i != image.channels:
             raise call.error("filter", f"{i} input channels (shape {list(w.shape)})", image.channels)
         _check_bias(call, b, o * groups)

@@ -9,11 +9,25 @@ from webnn_cl.dtypes import cast_parameter
 from webnn_cl.ops.base import BuilderBase, broadcast, broadcast_to
 from webnn_cl.ops.gemm_direct import lower_gemm, lower_matmul
 from webnn_cl.ops.record import FLOATS, MAX_RANK, Operand, OpRecord, Output, register
+from webnn_cl.tiles.matrix import try_lower_gemm, try_lower_matmul
 
 if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node
+    from webnn_cl.compiler.lower import Lowering
     from webnn_cl.operand import MLOperand
 
 __all__ = ["GEMM", "MATMUL", "MatrixMixin"]
+
+
+def _lower_gemm(node: Node, lw: Lowering) -> None:
+    if not try_lower_gemm(node, lw):
+        lower_gemm(node, lw)
+
+
+def _lower_matmul(node: Node, lw: Lowering) -> None:
+    if not try_lower_matmul(node, lw):
+        lower_matmul(node, lw)
+
 
 GEMM = register(
     OpRecord(
@@ -25,7 +39,7 @@ GEMM = register(
             Operand("c", FLOATS, rank=(0, 2), same_as="a", optional=True),
         ),
         (Output("output", like="a"),),
-        lower=lower_gemm,
+        lower=_lower_gemm,
         meta={"epilogue": 1},
     )
 )
@@ -35,7 +49,7 @@ MATMUL = register(
         "matmul",
         (Operand("a", FLOATS, rank=(2, MAX_RANK)), Operand("b", FLOATS, rank=(2, MAX_RANK), same_as="a")),
         (Output("output", like="a"),),
-        lower=lower_matmul,
+        lower=_lower_matmul,
         meta={"epilogue": 1},
     )
 )

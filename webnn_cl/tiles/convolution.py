@@ -12,6 +12,7 @@ from webnn_cl.tiles.winograd import lower_winograd, suits_winograd
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Lowering
+    from webnn_cl.compiler.tail import Tail
 
 __all__ = ["try_lower_conv2d", "try_lower_conv_transpose2d"]
 
@@ -22,7 +23,7 @@ def try_lower_conv2d(node: Node, lw: Lowering) -> bool:
         return False
     conv = Convolution(node, transposed=False)
     if _is_product(conv):
-        lower_product(_product(conv), lw)
+        lower_product(_product(conv, lw.tail(node)), lw)
     elif suits_winograd(conv, lw.facts):
         lower_winograd(conv, lw)
     else:
@@ -45,16 +46,16 @@ def _is_product(conv: Convolution) -> bool:
     return one_tap and not any(attrs["padding"]) and tuple(attrs["strides"]) == (1, 1)
 
 
-def _product(conv: Convolution) -> Product:
+def _product(conv: Convolution, tail: Tail) -> Product:
     inputs, image = conv.node.inputs, conv.input
-    x, w, bias, y = inputs["input"], inputs["filter"], inputs.get("bias"), conv.node.output
+    x, w, bias = inputs["input"], inputs["filter"], inputs.get("bias")
     outputs_first = conv.node.attrs["filter_layout"] in ("oihw", "ohwi")
     pixels, outputs = image.height * image.width, conv.output.channels
     if image.layout == "nhwc":
         rows = pixels * image.batch
-        return Product(x, w, y, rows, outputs, image.channels, b_transposed=outputs_first, c=bias)
+        return Product(x, w, rows, outputs, image.channels, b_transposed=outputs_first, c=bias, tail=tail)
     stack = (image.batch,)
     return Product(
-        w, x, y, outputs, pixels, image.channels, stack, (), stack,
-        a_transposed=not outputs_first, c=bias, c_shape=(outputs, 1),
+        w, x, outputs, pixels, image.channels, stack, (), stack,
+        a_transposed=not outputs_first, c=bias, c_shape=(outputs, 1), tail=tail,
     )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +19,18 @@ from webnn_cl.tiles.plan import PANEL, ROWS, TUNING, ceil_div, pieces, workers
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
+    from webnn_cl.compiler.tail import Tail
 
-__all__ = ["Product", "lower_product", "try_lower_gemm", "try_lower_matmul"]
+__all__ = [
+    "Blocks",
+    "Product",
+    "cut",
+    "lower_product",
+    "tile_kernel",
+    "transpose",
+    "try_lower_gemm",
+    "try_lower_matmul",
+]
 
 HEADERS = ("tile.h",)
 # Up to so many rows a product is bound by reading the matrix, not by arithmetic.
@@ -32,7 +42,7 @@ def try_lower_matmul(node: Node, lw: Lowering) -> bool:
     """matmul on a CPU; False when the device is something else."""
     if not lw.facts.is_cpu:
         return False
-    lower_product(Product.of_matmul(node), lw)
+    lower_product(Product.of_matmul(node, lw.tail(node)), lw)
     return True
 
 
@@ -40,8 +50,15 @@ def try_lower_gemm(node: Node, lw: Lowering) -> bool:
     """gemm on a CPU; False when the device is something else."""
     if not lw.facts.is_cpu:
         return False
-    lower_product(Product.of_gemm(node), lw)
+    lower_product(Product.of_gemm(node, lw.tail(node)), lw)
     return True
+
+
+def tile_kernel(template: str, entry: str, defines: Mapping[str, object], tail: Tail | None = None) -> Kernel:
+    """A kernel that uses tile.h, with an epilogue."""
+    if tail is None:
+        return Kernel(template, entry, defines, headers=HEADERS)
+    return Kernel(template, entry, {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers))
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,6 @@ class Product:
 
     a: Value
     b: Value
-    y: Value
     m: int
     n: int
     k: int
@@ -67,33 +83,34 @@ class Product:
     beta: float = 1.0
     c: Value | None = None
     c_shape: tuple[int, ...] | None = None
+    tail: Tail = field(kw_only=True)
 
     @classmethod
-    def of_gemm(cls, node: Node) -> Product:
+    def of_gemm(cls, node: Node, tail: Tail) -> Product:
         """The product of a gemm node."""
         a, b, attrs = node.inputs["a"], node.inputs["b"], node.attrs
         m, n = node.output.shape
         k = a.shape[0 if attrs["a_transpose"] else 1]
         return cls(
-            a, b, node.output, m, n, k,
+            a, b, m, n, k,
             a_transposed=attrs["a_transpose"], b_transposed=attrs["b_transpose"],
-            alpha=attrs["alpha"], beta=attrs["beta"], c=node.inputs.get("c"),
+            alpha=attrs["alpha"], beta=attrs["beta"], c=node.inputs.get("c"), tail=tail,
         )  # fmt: skip
 
     @classmethod
-    def of_matmul(cls, node: Node) -> Product:
+    def of_matmul(cls, node: Node, tail: Tail) -> Product:
         """The product of a matmul node; matrices that all meet the same b are one tall matrix."""
-        a, b, y = node.inputs["a"], node.inputs["b"], node.output
+        a, b = node.inputs["a"], node.inputs["b"]
         m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-        batch = y.shape[:-2]
+        batch = node.output.shape[:-2]
         if math.prod(b.shape[:-2]) == 1 and math.prod(a.shape[:-2]) == math.prod(batch):
-            return cls(a, b, y, m * math.prod(batch), n, k)
-        return cls(a, b, y, m, n, k, batch, a.shape[:-2], b.shape[:-2])
+            return cls(a, b, m * math.prod(batch), n, k, tail=tail)
+        return cls(a, b, m, n, k, batch, a.shape[:-2], b.shape[:-2], tail=tail)
 
     @property
     def storage(self) -> str:
         """OpenCL C name of the operands' storage type."""
-        return dtype_of(self.y.data_type).storage
+        return dtype_of(self.a.data_type).storage
 
     def steps(self, shape: Sequence[int], matrix: int) -> bytes:
         """Element steps of an operand whose stack is `shape`, of matrices of `matrix` elements."""
@@ -113,8 +130,9 @@ class Product:
             row, column = column, row
         return [self.c, np.int64(row), np.int64(column), np.float32(self.beta)]
 
-    def defines(self) -> dict[str, object]:
-        return {"T": self.storage, "HAS_C": int(self.c is not None)}
+    def kernel(self, template: str, entry: str) -> Kernel:
+        """The kernel of `template` for this product's types, addend and epilogue."""
+        return tile_kernel(template, entry, {"T": self.storage, "HAS_C": int(self.c is not None)}, self.tail)
 
 
 def lower_product(product: Product, lw: Lowering) -> None:
@@ -141,17 +159,17 @@ def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
     a_steps, b_steps = p.steps(p.a_batch, p.m * p.k), p.steps(p.b_batch, p.n * p.k)
     groups = ceil_div(rows, 8)
     each = pieces(groups, 16.0 * p.k * vectors, lw.facts)
-    kernel = Kernel("gemv.cl", "gemv_dots", p.defines(), headers=HEADERS)
-    args: list[Arg] = [x, w, *c_args, p.y, np.int64(vectors), np.int64(rows), np.int64(p.k), np.int64(each)]
-    args += [*batch, *((b_steps, a_steps) if swapped else (a_steps, b_steps)), np.float32(p.alpha)]
+    kernel = p.kernel("gemv.cl", "gemv_dots")
+    args: list[Arg] = [x, w, *c_args, p.tail.output, np.int64(vectors), np.int64(rows), np.int64(p.k), np.int64(each)]
+    args += [*batch, *((b_steps, a_steps) if swapped else (a_steps, b_steps)), np.float32(p.alpha), *p.tail.args]
     lw.launch(kernel, args, (ceil_div(groups, each), 1, math.prod(p.batch)))
 
 
 def _lower_columns(p: Product, lw: Lowering) -> None:
     """Few rows times a matrix that is used once: not worth packing."""
-    kernel = Kernel("gemv.cl", "gemv_columns", p.defines(), headers=HEADERS)
-    args: list[Arg] = [p.a, p.b, *p.addend(), p.y, np.int64(p.m), np.int64(p.n), np.int64(p.k)]
-    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha)]
+    kernel = p.kernel("gemv.cl", "gemv_columns")
+    args: list[Arg] = [p.a, p.b, *p.addend(), p.tail.output, np.int64(p.m), np.int64(p.n), np.int64(p.k)]
+    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
     lw.launch(kernel, args, (ceil_div(p.n, COLUMNS), p.m, math.prod(p.batch)))
 
 
@@ -159,18 +177,18 @@ def _lower_panels(p: Product, lw: Lowering) -> None:
     """Register tiles over rows of a and packed panels of b."""
     panels = ceil_div(p.n, PANEL)
     a, w = rows_of_a(p, lw), panels_of_b(p, lw)
-    stack = [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha)]
+    stack = [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha), *p.tail.args]
     sizes = [np.int64(v) for v in (p.m, p.n, p.k, p.k)]
     matrices = math.prod(p.batch)
     if p.m <= FEW_ROWS:
         each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
-        kernel = Kernel("gemv.cl", "gemv_panels", p.defines(), headers=HEADERS)
-        args: list[Arg] = [a, w, *p.addend(), p.y, *sizes, np.int64(each), *stack]
+        kernel = p.kernel("gemv.cl", "gemv_panels")
+        args: list[Arg] = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(each), *stack]
         lw.launch(kernel, args, (ceil_div(panels, each), 1, matrices))
         return
     rows, each = cut(p.m, panels, p.k, matrices, lw)
-    kernel = Kernel("gemm.cl", "gemm_panels", p.defines(), headers=HEADERS)
-    args = [a, w, *p.addend(), p.y, *sizes, np.int64(rows), np.int64(each), *stack]
+    kernel = p.kernel("gemm.cl", "gemm_panels")
+    args = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(rows), np.int64(each), *stack]
     lw.launch(kernel, args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
 
 
@@ -213,7 +231,7 @@ def panels_of_b(p: Product, lw: Lowering) -> Buffer:
             transpose(lw, source, target, count, (p.n, p.k), Blocks(PANEL, PANEL * p.k, PANEL, size, pad=True))
             return
         each = max(1, min(p.k, 1024))
-        kernel = Kernel("pack.cl", "pack_columns", {"S": dtype_of(source.data_type).storage}, headers=HEADERS)
+        kernel = tile_kernel("pack.cl", "pack_columns", {"S": dtype_of(source.data_type).storage})
         args: list[Arg] = [source, target, np.int64(p.k), np.int64(p.n), np.int64(each)]
         lw.launch(kernel, args, (panels, ceil_div(p.k, each), count))
 
@@ -237,7 +255,7 @@ def transpose(
     """Launch pack_transposed (pack.cl) on `count` matrices of `extents`."""
     i, j = extents
     each = max(8, min(j, 1024))
-    kernel = Kernel("pack.cl", "pack_transposed", {"S": dtype_of(source.data_type).storage}, headers=HEADERS)
+    kernel = tile_kernel("pack.cl", "pack_transposed", {"S": dtype_of(source.data_type).storage})
     numbers = [np.int64(v) for v in (i, j, blocks.width, blocks.block, blocks.pitch, blocks.size)]
     args: list[Arg] = [source, target, *numbers, np.int32(blocks.pad), np.int64(each)]
     rows = ceil_div(i, blocks.width) * blocks.width if blocks.pad else i

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.ops.widen import widen
-from webnn_cl.tiles.matrix import HEADERS, Blocks, cut, transpose
+from webnn_cl.tiles.matrix import Blocks, cut, tile_kernel, transpose
 from webnn_cl.tiles.plan import PANEL, ceil_div
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Axis:
 
     @classmethod
     def _phase(cls, r: int, size: int, stride: int, dilation: int, pad: int, taps: int) -> Axis:
-        """Outputs r, r + stride, ...: those to which input ih adds tap t where ih * stride + t * dilation - pad is one."""
+        """Outputs r, r + stride, ...; input i adds tap t to output i * stride + t * dilation - pad."""
         step = stride // math.gcd(stride, dilation)
         hits = [t for t in range(min(step, taps)) if (r + pad - t * dilation) % stride == 0]
         grid = ceil_div(size - r, stride)
@@ -97,16 +96,17 @@ def _launch_rows(
     planar = conv.output.layout == "nchw" and conv.output.channels > 1
     defines = {"T": storage, "HAS_BIAS": int("bias" in inputs), "PLANAR": int(planar)}
     bias: list[Arg] = [inputs["bias"]] if "bias" in inputs else []
-    w = packed_filter(conv, lw, row, column)
+    # A phase that no tap reaches is bias alone, and reads no filter.
+    w = packed_filter(conv, lw, row, column) if row.taps * column.taps else source[1]
     panels, pixels = ceil_div(conv.outputs_a_group, PANEL), row.grid * column.grid * conv.output.batch
-    pixels_each, panels_each = cut(
-        pixels, panels, max(row.taps * column.taps, 1) * conv.inputs_a_group, conv.groups, lw
-    )
-    args: list[Arg] = [source[0], w, source[1], *bias, conv.node.output]
+    depth = max(row.taps * column.taps, 1) * conv.inputs_a_group
+    pixels_each, panels_each = cut(pixels, panels, depth, conv.groups, lw)
+    tail = lw.tail(conv.node)
+    args: list[Arg] = [source[0], w, source[1], *bias, tail.output]
     args += [*_geometry(conv, row, column), np.int64(conv.inputs_a_group), np.int64(conv.outputs_a_group)]
-    args += [np.int64(pixels_each), np.int64(panels_each)]
+    args += [np.int64(pixels_each), np.int64(panels_each), *tail.args]
     items = (ceil_div(panels, panels_each), ceil_div(pixels, pixels_each), conv.groups)
-    lw.launch(Kernel("conv_rows.cl", "conv_rows", defines, headers=HEADERS), args, items)
+    lw.launch(tile_kernel("conv_rows.cl", "conv_rows", defines, tail), args, items)
 
 
 def _geometry(conv: Convolution, row: Axis, column: Axis) -> Iterator[bytes]:
@@ -128,7 +128,7 @@ def packed_filter(conv: Convolution, lw: Lowering, row: Axis, column: Axis) -> B
     steps = (first, group, output, input_, row.tap_step * height, column.tap_step * width)
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
-        kernel = Kernel("pack.cl", "pack_filter", {"S": dtype_of(source.data_type).storage}, headers=HEADERS)
+        kernel = tile_kernel("pack.cl", "pack_filter", {"S": dtype_of(source.data_type).storage})
         lw.launch(kernel, [source, target, *(np.int64(v) for v in (*extents, *steps))], (panels, conv.groups))
 
     size = row.taps * column.taps * conv.inputs_a_group * PANEL * panels * conv.groups

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.tiles.matrix import HEADERS
+from webnn_cl.tiles.matrix import tile_kernel
 from webnn_cl.tiles.plan import PANEL, TUNING, ceil_div, workers
 from webnn_cl.tiles.rows import Axis, packed_filter
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Value
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
-    from webnn_cl.ops.conv_direct import Convolution
     from webnn_cl.opencl.facts import DeviceFacts
+    from webnn_cl.ops.conv_direct import Convolution
 
 __all__ = ["lower_winograd", "suits_winograd"]
 
@@ -124,14 +123,15 @@ def _launch(
     storage = dtype_of(conv.node.output.data_type).storage
     defines = {"T": storage, "HAS_BIAS": int("bias" in inputs), "PLANAR": int(planar)}
     filter, points = _filters(conv, lw)
+    tail = lw.tail(conv.node)
     bias: list[Arg] = [inputs["bias"]] if "bias" in inputs else []
-    args: list[Arg] = [inputs["input"], points, filter, *bias, conv.node.output, scratch]
+    args: list[Arg] = [inputs["input"], points, filter, *bias, tail.output, scratch]
     for image in (conv.input, conv.output):
         args.append(dims((image.height, image.width, image.channels, image.batch)))
     top, _, left, _ = conv.node.attrs["padding"]
     args += [dims((top, left)), np.int64(blocks.tiles), np.int64(blocks.count), np.int64(blocks.depth)]
-    args += [np.int64(blocks.step), np.int64(blocks.panel_step), np.int32(stages)]
-    lw.launch(Kernel("winograd.cl", "winograd", defines, headers=HEADERS), args, items)
+    args += [np.int64(blocks.step), np.int64(blocks.panel_step), np.int32(stages), *tail.args]
+    lw.launch(tile_kernel("winograd.cl", "winograd", defines, tail), args, items)
 
 
 def _filters(conv: Convolution, lw: Lowering) -> tuple[Buffer, Buffer]:
@@ -141,7 +141,7 @@ def _filters(conv: Convolution, lw: Lowering) -> tuple[Buffer, Buffer]:
     c, panels = conv.input.channels, ceil_div(conv.output.channels, PANEL)
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
-        kernel = Kernel("winograd_filter.cl", "winograd_filter", headers=HEADERS)
+        kernel = tile_kernel("winograd_filter.cl", "winograd_filter", {})
         lw.launch(kernel, [filter, target, np.int64(c)], (c, panels))
 
     key = ("winograd", c, conv.output.channels, conv.filter.strides)
