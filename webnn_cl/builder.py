@@ -26,8 +26,9 @@ from webnn_cl.ops.normalization import NormalizationMixin
 from webnn_cl.ops.pooling import PoolingMixin
 from webnn_cl.ops.quantization import QuantizationMixin
 from webnn_cl.ops.record import MAX_RANK
-from webnn_cl.ops.resample import ResampleMixin
+from webnn_cl.ops.recurrent import RecurrentMixin
 from webnn_cl.ops.reduction import ReductionMixin
+from webnn_cl.ops.resample import ResampleMixin
 from webnn_cl.ops.shaping import ShapingMixin
 from webnn_cl.ops.softmax import SoftmaxMixin
 from webnn_cl.tensor import MLTensor
@@ -55,6 +56,7 @@ class MLGraphBuilder(
     MatrixMixin,
     NormalizationMixin,
     PoolingMixin,
+    RecurrentMixin,
     ResampleMixin,
     BuilderBase,
 ):

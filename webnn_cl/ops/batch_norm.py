@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webnn_cl.compiler.ir import Node, TensorDesc, Value
+from webnn_cl.compiler.ir import Node, TensorDesc
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.expansion import Expansion
 from webnn_cl.ops.expression import Expression
 from webnn_cl.ops.record import FLOATS, Operand, OpRecord, Output
-from webnn_cl.ops.shaping import RESHAPE
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Lowering
@@ -55,22 +55,16 @@ BATCH_NORM_APPLY = OpRecord(
 
 def expand_batch_norm(node: Node) -> list[Node]:
     """The nodes that `node` (batch_normalization) stands for."""
-    x = node.inputs["input"]
+    parts, x, attrs = Expansion(node), node.inputs["input"], node.attrs
     factor_of = {role: value for role, value in node.inputs.items() if role in ("variance", "scale")}
-    factor = _node(node, BATCH_NORM_FACTOR, factor_of, TensorDesc("float32", node.inputs["variance"].shape))
-    shape = (x.shape[node.attrs["axis"]], *[1] * (x.desc.rank - node.attrs["axis"] - 1))
-    parameters = {"mean": node.inputs["mean"], "factor": factor.output}
+    channels = TensorDesc("float32", node.inputs["variance"].shape)
+    parameters = {
+        "mean": node.inputs["mean"],
+        "factor": parts.add(BATCH_NORM_FACTOR, factor_of, {"epsilon": attrs["epsilon"]}, channels),
+    }
     if "bias" in node.inputs:
         parameters["bias"] = node.inputs["bias"]
-    views = {
-        role: _node(node, RESHAPE, {"input": value}, TensorDesc(value.data_type, shape))
-        for role, value in parameters.items()
-    }
-    placed = {role: view.output for role, view in views.items()}
-    return [factor, *views.values(), _node(node, BATCH_NORM_APPLY, {"input": x, **placed}, x.desc)]
-
-
-def _node(origin: Node, record: OpRecord, inputs: dict[str, Value], desc: TensorDesc) -> Node:
-    made = Node(record, inputs, origin.attrs, label=origin.label)
-    made.outputs = [Value(desc, producer=made)]
-    return made
+    shape = (x.shape[attrs["axis"]], *[1] * (x.desc.rank - attrs["axis"] - 1))
+    placed = {role: parts.reshaped(value, shape) for role, value in parameters.items()}
+    parts.add(BATCH_NORM_APPLY, {"input": x, **placed}, {}, x.desc)
+    return parts.nodes
