@@ -82,9 +82,8 @@ def test_dnsmos_parts(context: webnn_cl.MLContext, name: str, shape: tuple[int, 
     run_and_compare(member(SPEECHMOS, f"{DNSMOS}{name}.onnx"), context, {"input_1": features})
 
 
-@pytest.mark.parametrize(("kind", "low", "high"), [("word", 0.9, 1.0), ("glide", 0.0, 0.1)])
-def test_smart_turn_knows_who_is_done(context: webnn_cl.MLContext, kind: str, low: float, high: float) -> None:
+def test_smart_turn_knows_who_is_done(context: webnn_cl.MLContext) -> None:
     """A transformer in 8 bits (quantize and dequantize nodes): a whole word is a turn, a rising voice is not."""
-    features = log_mel(voice() if kind == "word" else glide(2))[None]
+    features = np.stack([log_mel(voice()), log_mel(glide(2))])
     (done,) = run_and_compare(member(PIPECAT, SMART_TURN), context, {"input_features": features}, INT8)
-    assert low <= float(done[0, 0]) <= high
+    assert done[0, 0] > 0.9 and done[1, 0] < 0.1
