@@ -36,7 +36,6 @@ def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bo
 
     def fail(error: BaseException) -> None:
         graph._end(f"a dispatch failed: {error}")
-        timeline.keep_error(error)
 
     try:
         return timeline.submit_locked(

@@ -20,6 +20,7 @@ from webnn_cl.interop.sharing import SharingMixin
 from webnn_cl.opencl import fork, transfer
 from webnn_cl.opencl.adopt import Connection
 from webnn_cl.opencl.facts import DeviceFacts
+from webnn_cl.opencl.loss import DeviceLostError
 from webnn_cl.opencl.memory import Storage, allocate, allocate_from
 from webnn_cl.opencl.timeline import Timeline
 from webnn_cl.ops.base import check_desc, parse_shape
@@ -274,7 +275,8 @@ class MLContext(SharingMixin):
         """
         self._lose("the context was destroyed by destroy()")
 
-    def _lose(self, message: str) -> None:
+    def _lose(self, message: str, failure: type[InvalidStateError] = InvalidStateError) -> None:
+        """End everything; what is pending fails with `failure`."""
         timeline = self._timeline
         with timeline.lock:
             if timeline.lost is not None:
@@ -285,9 +287,9 @@ class MLContext(SharingMixin):
         for graph in graphs:
             graph._on_context_lost(message)
         for tensor in tensors:
-            tensor._end(f"its context was lost ({message})")
+            tensor._end(f"its context was lost ({message})", failure)
         for operation in dropped:
-            operation.fail(InvalidStateError(f"the context was lost: {message}"))
+            operation.fail(failure(f"the context was lost: {message}"))
             operation.forget()
         timeline.run_afterwards()
 
@@ -317,6 +319,6 @@ def _loser(context: MLContext) -> Any:
     def lose(message: str) -> None:
         alive = reference()
         if alive is not None:
-            alive._lose(message)
+            alive._lose(message, DeviceLostError)
 
     return lose

@@ -33,7 +33,9 @@ class MLGraph:
         self._lost: MLFuture[str] = MLFuture()
         self._checked: Any = None  # the tensors that the last dispatch was checked with (webnn_cl/dispatch.py)
         self._flops = flops(graph)
-        self._executable: Executable | None = compile_graph(graph, context)
+        self._executable: Executable | None = None
+        with context._timeline.refusals():
+            self._executable = compile_graph(graph, context)
         context._graphs.add(self)
         if context.is_lost:
             self._on_context_lost("the context was lost while the graph was built")

@@ -96,9 +96,7 @@ class MLTensor:
         """Give up the memory behind the work already queued; pending reads fail with InvalidStateError. Repeatable."""
         self._end("the tensor was destroyed")
 
-    def _end(self, reason: str) -> None:
-        from webnn_cl.opencl.transfer import destroyed_error
-
+    def _end(self, reason: str, failure: type[InvalidStateError] = InvalidStateError) -> None:
         with self._context._timeline.lock:
             if self._destroyed:
                 return
@@ -108,7 +106,7 @@ class MLTensor:
             # Work that is queued, or waits for a lease, holds the memory it uses.
             del self._storage
         for read in pending:
-            read.reject(destroyed_error(reason))
+            read.reject(failure(f"read_tensor: {reason} while the read was pending"))
 
     def _check_usable(self, context: MLContext, where: str) -> None:
         """MLTypeError unless this tensor belongs to `context` and lives."""

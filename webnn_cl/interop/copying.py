@@ -102,7 +102,7 @@ class _Copy:
             self.move()
         except (cl.Error, OperationError) as error:
             failure = error if isinstance(error, OperationError) else self.target.failure(error)
-            self.target.keep_error(failure)
+            self.target.keep_error(failure, (self.destination,))
         finally:
             self.end()
 
@@ -132,7 +132,8 @@ class _Copy:
             if self.done:
                 return
             self.done = True
-        self.target.keep_error(OperationError(f"copy_tensor: the copy did not happen: {error}"))
+        failure = OperationError(f"copy_tensor: the copy did not happen: {error}")
+        self.target.keep_error(failure, (self.destination,))
         self.end()
 
 

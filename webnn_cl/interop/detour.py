@@ -69,7 +69,7 @@ class Detour:
                     cl.enqueue_copy(timeline.queue, self.storage.buffer, fresh, byte_count=self.storage.nbytes)
                     timeline.queue.flush()
         except cl.Error as refused:
-            timeline.keep_error(timeline.failure(refused))
+            timeline.keep_error(timeline.failure(refused), (self.storage,))
         except OperationError as refused:
-            timeline.keep_error(refused)
+            timeline.keep_error(refused, (self.storage,))
         grip.give_back()

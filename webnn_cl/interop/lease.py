@@ -145,7 +145,8 @@ class Lease:
         if event.context != self._queue.context:
             raise MLTypeError("done: event: got an event of another pyopencl.Context than the lease's queue")
         if (queue := _queue_of(event)) is not None:
-            queue.flush()
+            with self._grip.timeline.refusals():
+                queue.flush()
         self._events.append(event)
 
     def release(self) -> None:

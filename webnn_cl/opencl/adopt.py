@@ -30,7 +30,7 @@ def opened(choice: Choice, profiling: bool) -> Connection:
     """A fresh context and queue on the chosen device; OperationError when the device refuses."""
     device = choice.device
     try:
-        context = cl.Context([device.cl_device])
+        context = _context(device.cl_device)
         return Connection(device, choice.reason, context, _queue(context, device.cl_device, profiling))
     except cl.Error as error:
         raise OperationError(f"could not open {device}: {error}") from error
@@ -87,6 +87,10 @@ def _adopted_context(context: Any, device: object, profiling: bool) -> Connectio
     except cl.Error as error:
         raise OperationError(f"could not make a queue on {chosen.name}: {error}") from error
     return Connection(find(chosen), reason, context, queue)
+
+
+def _context(device: Any) -> Any:
+    return cl.Context([device])
 
 
 def _queue(context: Any, device: Any, profiling: bool) -> Any:

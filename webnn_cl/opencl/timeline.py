@@ -7,8 +7,10 @@ A call checks its arguments and enqueues under `lock`; nothing waits for the dev
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyopencl as cl
@@ -56,6 +58,7 @@ class Timeline:
         self._changed = threading.Condition(self.lock)
         self._afterwards: deque[Callable[[], None]] = deque()
         self._deferred_error: BaseException | None = None
+        self.failures: MutableMapping[Storage, BaseException] = weakref.WeakKeyDictionary()
         # In-flight accounting: what was enqueued since the last mark, and the marks not yet seen complete.
         self._commands = 0
         self._bytes = 0
@@ -99,14 +102,15 @@ class Timeline:
             self.check_alive()
         gate = self.gate
         try:
-            if not gate.holds and not gate.deferred:
+            if not gate.holds and not gate.deferred and not self.failures:
                 self._run(run, commands)
                 return None
             operation = Operation(
-                _keys(reads), _keys(writes), lambda: self._run(run, commands), fail or self.keep_error
+                _keys(reads), _keys(writes), lambda: self._run(run, commands), fail or _told_by_finish
             )
             if gate.passes(operation):
                 self._run(run, commands)
+                self._spread(operation)
                 return None
         except cl.Error as error:
             raise self.failure(error) from error
@@ -121,6 +125,15 @@ class Timeline:
         if self._commands >= _COMMANDS_PER_MARK:
             self._mark()
         self.queue.flush()
+
+    def _spread(self, operation: Operation) -> None:
+        """What was computed from memory that a failed operation should have written is no better than that."""
+        failure = next((self.failures[s] for s in operation.reads if s in self.failures), None)
+        for storage in operation.writes:
+            if failure is not None:
+                self.failures[storage] = failure
+            else:
+                self.failures.pop(storage, None)
 
     def check_alive(self) -> None:
         """InvalidStateError when this timeline is lost or its process was forked."""
@@ -188,6 +201,9 @@ class Timeline:
                     operation.run()
                 except (MLError, cl.Error) as error:
                     failed.append((operation.fail, error))
+                    self.keep_error(error, operation.writes)
+                else:
+                    self._spread(operation)
                 operation.forget()
             self._changed.notify_all()
         for fail, reason in failed:
@@ -316,6 +332,14 @@ class Timeline:
             return self.lose_by(error)
         return told or OperationError(f"{self.facts.name}: {error}")
 
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Within the block, pyopencl's errors become the ones of `failure`. Without the lock."""
+        try:
+            yield
+        except cl.Error as error:
+            raise self.failure(error) from error
+
     def lose_by(self, error: BaseException) -> MLError:
         """Lose the context because of `error`, and the error to raise for it."""
         return self.lose(f"the device {self.facts.name} failed: {error}")
@@ -335,12 +359,23 @@ class Timeline:
         self._changed.notify_all()
         return dropped
 
-    def keep_error(self, error: BaseException) -> None:
-        """Let the next `finish` raise `error`, the failure of work that was deferred."""
-        self._deferred_error = self._deferred_error or error
+    def keep_error(self, error: BaseException, written: Iterable[Storage] = ()) -> None:
+        """Let the next `finish` raise `error`, the failure of work that was deferred.
+
+        So does every read of what that work should have `written`, until something else writes it.
+        """
+        if isinstance(error, cl.Error):
+            error = OperationError(f"{self.facts.name}: {error}")
+        with self.lock:
+            self._deferred_error = self._deferred_error or error
+            self.failures.update((storage, error) for storage in written)
 
 
 def _keys(tensors: Sequence[Any]) -> set[Storage]:
     """The memory of tensors, with that of imported tensors that overlap theirs (a Storage stands for itself)."""
     storages: list[Storage] = [getattr(t, "_storage", t) for t in tensors]
     return {s for storage in storages for s in (storage, *storage.aliases)}
+
+
+def _told_by_finish(error: BaseException) -> None:
+    """The failure of deferred work that nobody else waits for: `keep_error` has it."""

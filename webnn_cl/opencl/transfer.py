@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from webnn_cl.errors import InvalidStateError, MLError
+from webnn_cl.errors import MLError
 from webnn_cl.future import MLFuture
 from webnn_cl.opencl.memory import Storage, allocate_from
 from webnn_cl.opencl.order import Operation
@@ -50,7 +50,7 @@ def write(timeline: Timeline, storage: Storage, data: Array) -> Callable[[Any], 
 class PendingRead:
     """One read under way. It owns the host memory that the device writes to, and its event, until that is done."""
 
-    __slots__ = ("__weakref__", "_timeline", "deliver", "event", "future", "operation", "staging")
+    __slots__ = ("__weakref__", "_timeline", "deliver", "event", "failure", "future", "operation", "staging")
 
     def __init__(self, timeline: Timeline, nbytes: int, deliver: Callable[[Array], Any]) -> None:
         self._timeline = weakref.ref(timeline)
@@ -58,6 +58,7 @@ class PendingRead:
         self.deliver = deliver
         self.event: Any = None
         self.operation: Operation | None = None
+        self.failure: BaseException | None = None  # of the work that should have written the tensor
         self.future: MLFuture[Any] = MLFuture(self._blocked)
 
     def _blocked(self) -> str | None:
@@ -71,8 +72,10 @@ class PendingRead:
             timeline = self._timeline()
             failure: BaseException = timeline.lose_by(error) if timeline is not None else error
             self.future._try_set_exception(failure)
-            return
-        self.future._try_set_produced(lambda: self.deliver(self.staging))
+        elif self.failure is not None:
+            self.future._try_set_exception(self.failure)
+        else:
+            self.future._try_set_produced(lambda: self.deliver(self.staging))
 
     def result_or_abandon(self, timeout: float | None) -> Any:
         """The value; when waiting for it fails, the read is over, and what it was to fill stays as it is."""
@@ -102,6 +105,7 @@ def read(
 
     def run(queue: Any) -> Any:
         # A dropped event of a host copy blocks until the copy is done, so the pending read holds it.
+        pending.failure = timeline.failures.get(storage)
         event = pending.event = cl.enqueue_copy(queue, pending.staging, storage.buffer, is_blocking=False)
         if watched or pending.operation is not None:
             timeline.completion.watch(event, pending.complete)
@@ -120,8 +124,3 @@ def wait_here(pending: PendingRead) -> None:
         pending.complete(error)
     else:
         pending.complete()
-
-
-def destroyed_error(what: str) -> InvalidStateError:
-    """The failure of a read whose tensor was destroyed, or whose context was lost, while it was pending."""
-    return InvalidStateError(f"read_tensor: {what} while the read was pending")
