@@ -133,6 +133,10 @@ kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARG
       const __global T *b1 = b0 + N, *b2 = b1 + N, *b3 = b2 + N;
       for (IDX v = 0; v < full; v++) {
         const float8 low = x0 * LOAD8(T, b0, 8 * v) + x1 * LOAD8(T, b1, 8 * v);
+        TILE_PREFETCH(b0 + 12 * N + 8 * v)
+        TILE_PREFETCH(b1 + 12 * N + 8 * v)
+        TILE_PREFETCH(b2 + 12 * N + 8 * v)
+        TILE_PREFETCH(b3 + 12 * N + 8 * v)
         part[v] = part[v] + low + x2 * LOAD8(T, b2, 8 * v) + x3 * LOAD8(T, b3, 8 * v);
       }
       if (rest > 0) {

@@ -91,14 +91,12 @@ kernel void pack_filter(const __global S *source, __global float *target, IDX ou
   }
 }
 
-// A convolution filter with any strides to rows of weights per output channel, [output][input][row][column].
-kernel void pack_filter_rows(const __global S *source, __global float *target, IDX outputs, IDX inputs, IDX height,
-                             IDX width, IDX output_step, IDX input_step, IDX row_step, IDX column_step) {
-  const IDX o = get_global_id(0);
-  if (o >= outputs) return;
-  __global float *to = target + o * inputs * height * width;
-  for (IDX i = 0; i < inputs; i++)
-    for (IDX y = 0; y < height; y++)
-      for (IDX x = 0; x < width; x++, to++)
-        to[0] = LOAD(S, source, o * output_step + i * input_step + y * row_step + x * column_step);
+// A depthwise filter with any strides: channel c's tap t goes to c * channel_pitch + t * tap_pitch.
+kernel void pack_taps(const __global S *source, __global float *target, IDX channels, IDX height, IDX width,
+                      IDX channel_step, IDX row_step, IDX column_step, IDX channel_pitch, IDX tap_pitch) {
+  const IDX c = get_global_id(0);
+  if (c >= channels) return;
+  for (IDX t = 0; t < height * width; t++)
+    target[c * channel_pitch + t * tap_pitch] =
+        LOAD(S, source, c * channel_step + t / width * row_step + t % width * column_step);
 }

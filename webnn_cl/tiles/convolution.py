@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webnn_cl.ops.conv_direct import Convolution
+from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
 from webnn_cl.tiles.matrix import Product, lower_product
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import lower_winograd, suits_winograd
@@ -24,6 +25,8 @@ def try_lower_conv2d(node: Node, lw: Lowering) -> bool:
     conv = Convolution(node, transposed=False)
     if _is_product(conv):
         lower_product(_product(conv, lw.tail(node)), lw)
+    elif is_depthwise(conv):
+        lower_depthwise(conv, lw)
     elif suits_winograd(conv, lw.facts):
         lower_winograd(conv, lw)
     else:
