@@ -47,7 +47,9 @@ class _Simplifier(Rewriter):
 
     def _unify(self, node: Node) -> None:
         """Copy `node`, unless an equal one is there already."""
-        key = (id(node.op), *((r, id(self.get(v))) for r, v in node.inputs.items()), repr(sorted(node.attrs.items())))
+        inputs = ((r, id(self.get(v))) for r, v in node.inputs.items())
+        outputs = (v.desc for v in node.outputs)  # the new shape of a reshape or expand is nowhere else
+        key = (id(node.op), *inputs, *outputs, repr(sorted(node.attrs.items())))
         known = self.known.get(key) if node.op.js else None
         if known is None:
             self.copy(node)
