@@ -118,8 +118,13 @@ def test_who_waits_for_whom() -> None:
 
 def test_internal_holds_ask_what_they_wait_for() -> None:
     line = Line()
-    line.gate.holds.append(Hold(writes=A, blocked=lambda thread: thread == 7))
+    other = Line()
+    other.hold(A, owner=7)
+    internal = Hold(writes=A)
+    internal.behind = (other.gate, other.submit("the source is leased", reads=A))
+    line.gate.holds.append(internal)
     waiting = line.submit("reads A", reads=A)
+    assert internal.needs(7) and not internal.needs(8)
     assert line.gate.blocks(waiting, 7) and not line.gate.blocks(waiting, 8)
 
 

@@ -77,8 +77,7 @@ class _Copy:
     def __init__(self, origin: Timeline, source: Storage, target: Timeline, destination: Storage) -> None:
         self.origin, self.source = origin, source
         self.target, self.destination = target, destination
-        self.waiting: Operation | None = None  # on the origin
-        self.hold = Hold(writes=(destination, *destination.aliases), blocked=self._blocked)
+        self.hold = Hold(writes=(destination, *destination.aliases))
         self.source_ready = self.destination_ready = self.done = False
         self._once = threading.Lock()
 
@@ -86,11 +85,13 @@ class _Copy:
         """Take a place in line on both timelines."""
         self.target.hold(self.hold, self._destination_granted, self._failed)
         try:
-            self.submit_source()
+            waiting = self.submit_source()
         except BaseException:
             self.done = True
             self.target.unhold(self.hold)
             raise
+        if waiting is not None:
+            self.hold.behind = (self.origin.gate, waiting)
 
     def step(self) -> None:
         """Move the bytes once both sides are ready, once."""
@@ -103,24 +104,20 @@ class _Copy:
         except (cl.Error, OperationError) as error:
             failure = error if isinstance(error, OperationError) else self.target.failure(error)
             self.target.keep_error(failure, (self.destination,))
-        finally:
             self.end()
 
-    def submit_source(self) -> None:
-        """Take the source's place in line; sets `waiting`, later `source_ready`."""
+    def submit_source(self) -> Operation | None:
+        """Take the source's place in line; sets `source_ready` when its turn has come. The operation that waits."""
         raise AssertionError("subclasses say how")
 
     def move(self) -> None:
-        """Enqueue what brings the bytes into the destination."""
+        """Enqueue what brings the bytes into the destination, and see to it that `end` is called."""
         raise AssertionError("subclasses say how")
 
     def end(self) -> None:
         """Let both timelines go on."""
-        self.hold.blocked = self.waiting = None
+        self.hold.behind = None
         self.target.unhold(self.hold)
-
-    def _blocked(self, thread: int) -> bool:
-        return self.waiting is not None and self.origin.gate.blocks(self.waiting, thread)
 
     def _destination_granted(self, queue: Any) -> None:
         self.destination_ready = True
@@ -138,29 +135,53 @@ class _Copy:
 
 
 class _SharedContextCopy(_Copy):
-    """Within one pyopencl.Context: device to device, ordered by events across the two queues."""
+    """Within one pyopencl.Context: device to device.
 
-    def submit_source(self) -> None:
+    Two queues of one device are ordered by events. Between devices the completion threads see to the order: PoCL 3.0
+    reports commands as done that wait for an event of its other device.
+    """
+
+    def submit_source(self) -> Operation | None:
+        self.by_events = self.origin.queue.device == self.target.queue.device
         self.source_hold = Hold(reads=(self.source, *self.source.aliases))
-        self.waiting = self.origin.hold(self.source_hold, self._source_granted, self._failed)
+        return self.origin.hold(self.source_hold, self._source_granted, self._failed)
 
     def _source_granted(self, queue: Any) -> None:
         self.before = cl.enqueue_marker(queue)
         queue.flush()
+        if self.by_events:
+            self.source_ready = True
+            self.origin.afterwards(self.step)
+        else:
+            self.origin.completion.watch(self.before, self._source_done)
+
+    def _source_done(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(self.origin.lose_by(error))
+            return
         self.source_ready = True
-        self.origin.afterwards(self.step)
+        self.step()
 
     def move(self) -> None:
         with self.target.lock:
             queue = self.target.queue
             event = cl.enqueue_copy(
                 queue, self.destination.buffer, self.source.buffer, byte_count=self.source.nbytes,
-                wait_for=[self.before],
+                wait_for=[self.before] if self.by_events else None,
             )  # fmt: skip
             queue.flush()
+        if not self.by_events:
+            self.target.completion.watch(event, self._copied)
+            return
         with self.origin.lock:
             cl.enqueue_barrier(self.origin.queue, wait_for=[event])
             self.origin.queue.flush()
+        self.end()
+
+    def _copied(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.target.lose_by(error)
+        self.end()
 
     def end(self) -> None:
         super().end()
@@ -170,9 +191,9 @@ class _SharedContextCopy(_Copy):
 class _HostCopy(_Copy):
     """Between two pyopencl.Contexts: read on the one, written on the other, through host memory."""
 
-    def submit_source(self) -> None:
+    def submit_source(self) -> Operation | None:
         self.host: np.ndarray[Any, Any] = np.empty(self.source.nbytes, np.uint8)
-        self.waiting = self.origin.submit((self.source,), (), self._read, self._failed)
+        return self.origin.submit((self.source,), (), self._read, self._failed)
 
     def _read(self, queue: Any) -> None:
         event = cl.enqueue_copy(queue, self.host, self.source.buffer, is_blocking=False)
@@ -191,5 +212,6 @@ class _HostCopy(_Copy):
             if self.target.lost is None:
                 run(self.target.queue)
                 self.target.queue.flush()
+        self.end()
 
 

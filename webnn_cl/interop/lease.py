@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.errors import InvalidStateError, MLTypeError
+from webnn_cl.errors import InvalidStateError, MLTypeError, OperationError
 from webnn_cl.future import MLFuture
 from webnn_cl.interop.detour import Detour
 from webnn_cl.opencl import fork
@@ -55,6 +55,12 @@ class Grip:
             self.returned = True
             self.storage.leased = False
             self.timeline.unhold(self.hold)
+
+    def note(self, error: BaseException | None) -> None:
+        """Keep the failure of the user's work, if it failed."""
+        if error is not None:
+            failure = OperationError(f"work on a leased tensor failed: {error}")
+            self.timeline.keep_error(failure, (self.storage,))
 
     def drop(self, before: Callable[[], None] | None = None) -> None:
         """Give back from wherever the garbage collector runs: no lock may be taken there, so a thread does it."""
@@ -169,27 +175,37 @@ class Lease:
         if timeline.lost is not None or fork.forked:
             grip.returned = True
             return
-        try:
-            if self._detour is not None:
-                self._detour.back(self._events, grip)
-                return
-            with timeline.lock:
-                self._join()
-        except cl.Error as error:
+        with timeline.refusals():
+            try:
+                returned_later = self._hand_back()
+            except BaseException:
+                grip.give_back()
+                raise
+        if not returned_later:
             grip.give_back()
-            raise timeline.failure(error) from error
-        grip.give_back()
 
-    def _join(self) -> None:
-        """Make the context's queue wait for what the user enqueued on other queues."""
-        timeline = self._grip.timeline
+    def _hand_back(self) -> bool:
+        """Put the user's work before what comes next; True when the completion thread gives the tensor back."""
+        grip, timeline = self._grip, self._grip.timeline
+        if self._detour is not None:
+            self._detour.back(self._events, grip)
+            return True
         events = list(self._events)
         if self._queue != timeline.queue:
             events.append(cl.enqueue_marker(self._queue))
             self._queue.flush()
+        if not all(same_device(event, timeline) for event in events):
+            # The user has let go: what waits for the tensor waits for these events, not for a thread.
+            grip.hold.owner = None
+            for event in events:
+                timeline.completion.watch(event, grip.note)
+            timeline.completion.watch(None, lambda _: grip.give_back())
+            return True
         if events:
-            cl.enqueue_barrier(timeline.queue, wait_for=events)
-            timeline.queue.flush()
+            with timeline.lock:
+                cl.enqueue_barrier(timeline.queue, wait_for=events)
+                timeline.queue.flush()
+        return False
 
     def _check_open(self) -> None:
         if self._grip.returned:
@@ -268,11 +284,20 @@ class LeaseRequest:
         elif user_queue.context == timeline.cl_context:
             ready = cl.enqueue_marker(queue)
             queue.flush()
-            cl.enqueue_barrier(user_queue, wait_for=[ready])
-            self._deliver(ready)
+            if user_queue.device == queue.device:
+                cl.enqueue_barrier(user_queue, wait_for=[ready])
+                self._deliver(ready)
+            else:
+                timeline.completion.watch(ready, lambda error: self._is_ready(ready, error))
         else:
             detour = Detour(timeline, self.grip.storage, user_queue)
             detour.out(lambda error: self._arrived(detour, error))
+
+    def _is_ready(self, ready: Any, error: BaseException | None) -> None:
+        if error is None:
+            self._deliver(ready)
+        else:
+            self._fail(self.grip.timeline.lose_by(error))
 
     def _arrived(self, detour: Detour, error: BaseException | None) -> None:
         if error is None:
@@ -299,6 +324,15 @@ def check_lease(context: MLContext, tensor: Any, queue: Any) -> None:
         raise MLTypeError(f"{where}: tensor: got one created without exportable=True")
     if queue is not None and not isinstance(queue, cl.CommandQueue):
         raise MLTypeError(f"{where}: queue: got {queue!r}; allowed: a pyopencl.CommandQueue, or None")
+
+
+def same_device(event: Any, timeline: Timeline) -> bool:
+    """Whether the timeline's queue may wait for `event`.
+
+    Events of another device are waited for by the host: PoCL 3.0 reports commands as done that wait for such an event.
+    """
+    queue = _queue_of(event)
+    return queue is not None and bool(queue.device == timeline.queue.device)
 
 
 def _queue_of(event: Any) -> Any:

@@ -46,27 +46,22 @@ def _nothing(*_: object) -> None:
 class Hold:
     """An open lease on tensors, or an internal one.
 
-    `owner` is the ident of the thread that must give it back, None for internal leases; `blocked` tells whether an
-    internal lease in turn waits for a lease of a thread (a copy whose source is leased).
+    `owner` is the ident of the thread that must give it back, None for internal leases. An internal lease may in turn
+    wait for an operation at another gate, `behind` (a copy whose source is leased).
     """
 
-    __slots__ = ("blocked", "owner", "reads", "writes")
+    __slots__ = ("behind", "owner", "reads", "writes")
 
-    def __init__(
-        self,
-        reads: Iterable[Key] = (),
-        writes: Iterable[Key] = (),
-        owner: int | None = None,
-        blocked: Callable[[int], bool] | None = None,
-    ) -> None:
+    def __init__(self, reads: Iterable[Key] = (), writes: Iterable[Key] = (), owner: int | None = None) -> None:
         self.reads = frozenset(reads)
         self.writes = frozenset(writes)
         self.owner = owner
-        self.blocked = blocked
+        self.behind: tuple[Gate, Operation] | None = None
 
     def needs(self, thread: int) -> bool:
         """Whether only something that `thread` does can end this hold."""
-        return self.owner == thread or (self.blocked is not None and self.blocked(thread))
+        behind = self.behind
+        return self.owner == thread or (behind is not None and behind[0].blocks(behind[1], thread))
 
 
 def _conflict(a: Operation | Hold, b: Operation | Hold) -> bool:
@@ -116,15 +111,29 @@ class Gate:
     def blocks(self, operation: Operation, thread: int | None = None) -> bool:
         """Whether `operation` waits, directly or through others, for a hold that `thread` must give back."""
         thread = threading.get_ident() if thread is None else thread
+        seen: set[Hold] = set()
+        waiting: list[tuple[Gate, Operation]] = [(self, operation)]
+        while waiting:
+            gate, waiter = waiting.pop()
+            for hold in gate._holds_before(waiter):
+                if hold.owner == thread:
+                    return True
+                if hold not in seen and (behind := hold.behind) is not None:
+                    waiting.append(behind)
+                seen.add(hold)
+        return False
+
+    def _holds_before(self, operation: Operation) -> list[Hold]:
+        """The holds that `operation` waits for, directly or through operations of this gate."""
         # Copies, because the other timeline of a copy asks without this one's lock.
         deferred, holds = list(self.deferred), list(self.holds)
         if operation not in deferred:
-            return False
+            return []
         wanted: list[Operation] = [operation]
         for earlier in reversed(deferred[: deferred.index(operation)]):
             if any(_conflict(earlier, w) for w in wanted):
                 wanted.append(earlier)
-        return any(h.needs(thread) and any(_conflict(h, w) for w in wanted) for h in holds)
+        return [h for h in holds if any(_conflict(h, w) for w in wanted)]
 
     def clear(self) -> list[Operation]:
         """Drop everything; the operations that will never run."""
