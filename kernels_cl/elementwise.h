@@ -33,7 +33,7 @@
 #define unsigned1_uchar
 
 // Whether c, a uint8 boolean, is true, as a mask for SEL on values of type T.
-#define WN_TRUE8(T, c) (LANES8(MTYPE(T), c) != (MTYPE(T))(0))
+#define WN_TRUE8(T, c) (LANES8(MTYPE(T), c) != 0)
 #define WN_TRUE1(T, c) ((c) != 0)
 #define WN_DIV8(T, a, b) CAT2(wn_div8_, T)((a), (b))
 #define WN_DIV1(T, a, b) CAT2(wn_div1_, T)((a), (b))
@@ -53,6 +53,15 @@
 #define WN_LN2_LOW -2.12194440e-4f
 #define WN_LN2_HIGH15 0.693145752f
 #define WN_LN2_LOW15 1.42860677e-6f
+
+// Polynomials with as much of their work side by side as possible (x2 = x * x, x4 = x2 * x2): processors overlap the
+// operations of one element better than those of its neighbours.
+#define WN_POLY3(x, x2, c3, c2, c1, c0) (((c3) * (x) + (c2)) * (x2) + ((c1) * (x) + (c0)))
+#define WN_POLY4(x, x2, c4, c3, c2, c1, c0) (((c4) * (x2) + ((c3) * (x) + (c2))) * (x2) + ((c1) * (x) + (c0)))
+#define WN_POLY5(x, x2, c5, c4, c3, c2, c1, c0) \
+  ((((c5) * (x) + (c4)) * (x2) + ((c3) * (x) + (c2))) * (x2) + ((c1) * (x) + (c0)))
+#define WN_POLY7(x, x2, x4, c7, c6, c5, c4, c3, c2, c1, c0) \
+  (WN_POLY3(x, x2, c7, c6, c5, c4) * (x4) + WN_POLY3(x, x2, c3, c2, c1, c0))
 
 // 2 / pi, 32 bits a word, after a word of zeros.
 __constant uint WN_TWO_OVER_PI[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
@@ -204,9 +213,7 @@ QUANTIZE(uint)
 // holds with and without contraction to fused multiply-add. NaN passes through.
 
 static inline WF FN(wn_abs)(WF x) { return AS_WF(AS_WI(x) & 0x7fffffff); }
-static inline WF FN(wn_copysign)(WF magnitude, WF sign) {
-  return AS_WF((AS_WI(magnitude) & 0x7fffffff) | (AS_WI(sign) & (WI)(0x80000000)));
-}
+static inline WF FN(wn_negative)(WF x) { return AS_WF(AS_WI(x) | (int)0x80000000); }  // -|x|
 static inline WF FN(wn_at_least)(WF x, float low) { return SEL(x, (WF)(low), x < (WF)(low)); }
 static inline WF FN(wn_at_most)(WF x, float high) { return SEL(x, (WF)(high), x > (WF)(high)); }
 static inline WF FN(wn_clip)(WF x, float low, float high) { return FN(wn_at_most)(FN(wn_at_least)(x, low), high); }
@@ -216,8 +223,8 @@ static inline WF FN(wn_round)(WF x) { return rint(x); }
 
 // exp(r) - 1 for |r| <= ln(2) / 2.
 static inline WF FN(wn_expm1_core)(WF r) {
-  const WF p = (((0.00139387208f * r + 0.00836715382f) * r + 0.0416664258f) * r + 0.16666539f) * r + 0.5f;
-  return r * r * p + r;
+  const WF s = r * r;
+  return s * WN_POLY4(r, s, 0.00139387208f, 0.00836715382f, 0.0416664258f, 0.16666539f, 0.5f) + r;
 }
 // (1 + q) * 2^n for the n in the low bits of t; in two steps, since the result may be subnormal.
 static inline WF FN(wn_scale)(WF q, WF t) {
@@ -230,19 +237,12 @@ static inline WF FN(wn_exp)(WF x) {
   const WF t = x * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
   return FN(wn_scale)(FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW), t);
 }
-// As wn_exp for x in -87 .. 88: no subnormal results.
-static inline WF FN(wn_exp_small)(WF x) {
+// 2^64 exp(x) for x <= 0.
+static inline WF FN(wn_exp_scaled)(WF x) {
+  x = FN(wn_at_least)(x, -104.0f);
   const WF t = x * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
-  const WF power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
-  return FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW) * power + power;
-}
-// exp(high + low) for high <= 0, down to the subnormal: computed 2^64 times too large.
-static inline WF FN(wn_exp_negative)(WF high, WF low) {
-  high = FN(wn_at_least)(high, -104.0f);
-  const WF t = high * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
   const WF power = AS_WF((AS_WI(t) << 23) + 0x5f800000);
-  const WF q = FN(wn_expm1_core)((high - n * WN_LN2_HIGH) + (low - n * WN_LN2_LOW));
-  return (q * power + power) * 0x1p-64f;
+  return FN(wn_expm1_core)((x - n * WN_LN2_HIGH) - n * WN_LN2_LOW) * power + power;
 }
 // exp(x) - 1 for x <= 0, without cancellation.
 static inline WF FN(wn_expm1)(WF x) {
@@ -252,19 +252,16 @@ static inline WF FN(wn_expm1)(WF x) {
   const WF power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
   return power * q + (power - 1.0f);
 }
+// The sign bit chooses the side; 2^64 exp(-|x|) keeps the quotient's subnormals.
 static inline WF FN(wn_sigmoid)(WF x) {
-  const WF e = FN(wn_exp_negative)(-FN(wn_abs)(x), (WF)(0.0f));
-  return SEL((WF)(1.0f), e, x < (WF)(0.0f)) / (1.0f + e);
-}
-static inline WF FN(wn_tanh)(WF x) {
-  const WF q = FN(wn_expm1)(-2.0f * FN(wn_abs)(x));
-  return FN(wn_copysign)(q / (q + 2.0f), x);
+  const WF e = FN(wn_exp_scaled)(FN(wn_negative)(x));
+  return SEL((WF)(0x1p64f), e, AS_WI(x) < 0) / (0x1p64f + e);
 }
 // log(1 + exp(-|x|)) as 2 atanh(s) with s = e / (2 + e) <= 1/3.
 static inline WF FN(wn_softplus)(WF x) {
-  const WF e = FN(wn_exp_negative)(-FN(wn_abs)(x), (WF)(0.0f));
-  const WF s = e / (2.0f + e), z = s * s;
-  const WF p = ((0.280294597f * z + 0.27998209f) * z + 0.400217503f) * z + 0.666664124f;
+  const WF e = FN(wn_exp_scaled)(FN(wn_negative)(x));
+  const WF s = e / (0x1p65f + e), z = s * s;
+  const WF p = WN_POLY3(z, z * z, 0.280294597f, 0.27998209f, 0.400217503f, 0.666664124f);
   return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) + (s * z * p + 2.0f * s);
 }
 
@@ -278,43 +275,55 @@ static inline WF FN(wn_split)(WF x, WF *f) {
 static inline WF FN(wn_log)(WF x) {
   WF f;
   const WF e = FN(wn_split)(x, &f);
-  WF p = ((-0.078615576f * f + 0.128817394f) * f - 0.131279439f) * f + 0.141810998f;
-  p = (((p * f - 0.166246414f) * f + 0.200022966f) * f - 0.250008076f) * f + 0.333333164f;
   const WF s = f * f;
+  const WF p = WN_POLY7(f, s, s * s, -0.078615576f, 0.128817394f, -0.131279439f, 0.141810998f, -0.166246414f,
+                        0.200022966f, -0.250008076f, 0.333333164f);
   const WF y = ((s * f * p + e * WN_LN2_LOW) - 0.5f * s + f) + e * WN_LN2_HIGH;
   const WF edge = SEL(SEL(x, (WF)(NAN), x < (WF)(0.0f)), (WF)(-INFINITY), x == (WF)(0.0f));
   return SEL(edge, y, (x > (WF)(0.0f)) & (x < (WF)(INFINITY)));
 }
 
-// |x|^y for finite |x| > 0. The logarithm and its product with y are kept in two floats each; products of values cut
-// to 12 bits are exact.
 #define WN_CUT(x) AS_WF(AS_WI(x) & -4096)
-static inline WF FN(wn_pow_core)(WF x, WF y) {
-  WF f;
-  const WF e = FN(wn_split)(x, &f);
-  WF p = ((0.0691563785f * f - 0.117893815f) * f + 0.118726179f) * f - 0.123844013f;
-  p = ((p * f + 0.142187163f) * f - 0.166692495f) * f + 0.200022236f;
-  p = (p * f - 0.249999866f) * f + 0.333333105f;
+// pow ---------------------------------------------------------------------------------------------------------
+// exp(y log(x)) with the logarithm and its product with y kept in two floats each; products of floats cut to 12 bits
+// are exact.
+
+// y log(x) for normal x > 0, plus y times the log of a power of two.
+static inline WF FN(wn_pow_log)(WF x, WF y, WF exponent, WF *low) {
+  const WI bits = AS_WI(x) - 0x3f2d0000;
+  const WF f = AS_WF((bits & 0x7fffff) + 0x3f2d0000) - 1.0f;
+  const WF e = TO(float, bits >> 23) + exponent, base = e * WN_LN2_HIGH15;
   // log(1 + f) = f - f^2 / 2 + f^3 p
-  const WF cut = WN_CUT(f), square = 0.5f * cut * cut;
-  const WF u = f - square;
-  const WF v = ((f - u) - square) + (f * f * f * p - 0.5f * (f - cut) * (f + cut));
-  const WF w = u + v, base = e * WN_LN2_HIGH15;
-  const WF log_high = base + w;
-  const WF log_low = ((base - log_high) + w) + (e * WN_LN2_LOW15 + ((u - w) + v));
-  const WF log_cut = WN_CUT(log_high), y_cut = WN_CUT(y);
-  WF high = log_cut * y_cut;
-  WF low = (y - y_cut) * log_cut + y * ((log_high - log_cut) + log_low);
+  const WF s = f * f;
+  const WF p = WN_POLY4(f, s, 0.107757211f, -0.128215447f, 0.110379748f, -0.121987671f, 0.142828241f) * (s * s) +
+               WN_POLY3(f, s, -0.16679503f, 0.200002015f, -0.249998197f, 0.333333313f);
+  const WF cut = WN_CUT(f), rest = f - cut, square = 0.5f * cut * cut;
+  const WF u = f - square, log_high = base + u;
+  const WF v = ((f - u) - square) + (s * f * p - rest * (0.5f * rest + cut));
+  const WF log_low = ((base - log_high) + u) + (e * WN_LN2_LOW15 + v);
+  const WF log_cut = WN_CUT(log_high + log_low), y_cut = WN_CUT(y);
+  *low = (y - y_cut) * log_cut + y * ((log_high - log_cut) + log_low);
+  return log_cut * y_cut;
+}
+static inline WF FN(wn_pow_exp)(WF high, WF low, WF *t) {
+  *t = (high + low) * WN_LOG2E + WN_MAGIC;
+  const WF n = *t - WN_MAGIC;
+  return FN(wn_expm1_core)((high - n * WN_LN2_HIGH15) + (low - n * WN_LN2_LOW15));
+}
+// C's pow() for all arguments.
+static inline WF FN(wn_pow_any)(WF x, WF y) {
+  const WF zero = 0.0f, infinity = INFINITY, base = FN(wn_abs)(x);
+  const WI tiny = base < (WF)(0x1p-126f);
+  WF low, t;
+  // Beyond 2^34 every power but those of 1 is 0 or infinite.
+  WF high = FN(wn_pow_log)(SEL(base, base * 0x1p24f, tiny), FN(wn_clip)(y, -0x1p34f, 0x1p34f),
+                           SEL(zero, (WF)(-24.0f), tiny), &low);
   const WF all = high + low;
   const WI beyond = FN(wn_abs)(all) > (WF)(110.0f);
   high = SEL(high, FN(wn_clip)(all, -110.0f, 110.0f), beyond);
-  low = SEL(low, (WF)(0.0f), beyond);
-  const WF t = (high + low) * WN_LOG2E + WN_MAGIC, n = t - WN_MAGIC;
-  return FN(wn_scale)(FN(wn_expm1_core)((high - n * WN_LN2_HIGH15) + (low - n * WN_LN2_LOW15)), t);
-}
-// C's pow() where x is not positive and finite, or y is NaN; power is that of |x|.
-static inline WF FN(wn_pow_edges)(WF x, WF y, WF power) {
-  const WF zero = 0.0f, infinity = INFINITY, base = FN(wn_abs)(x);
+  low = SEL(low, zero, beyond);
+  const WF q = FN(wn_pow_exp)(high, low, &t);
+  WF power = FN(wn_scale)(q, t);
   const WI whole = floor(y) == y, even = floor(0.5f * y) == 0.5f * y;
   power = SEL(power, SEL(infinity, zero, (base == zero) == (y > zero)), (base == zero) | (base == infinity));
   power = SEL(power, -power, (whole != 0) & (even == 0) & (AS_WI(x) < 0));
@@ -322,32 +331,44 @@ static inline WF FN(wn_pow_edges)(WF x, WF y, WF power) {
   power = SEL(power, x + y, (x != x) | (y != y));
   return SEL(power, (WF)(1.0f), (y == zero) | (x == (WF)(1.0f)));
 }
-// Beyond 2^34 every power but that of 1 is 0 or infinite.
 static inline WF FN(wn_pow)(WF x, WF y) {
-  const WF power = FN(wn_pow_core)(FN(wn_abs)(x), FN(wn_clip)(y, -0x1p34f, 0x1p34f));
-  const WI edge = (x <= (WF)(0.0f)) | (x == (WF)(INFINITY)) | (x != x) | (y != y);
-  return ANY(edge) ? FN(wn_pow_edges)(x, y, power) : power;
+  WF low, t;
+  const WF high = FN(wn_pow_log)(x, y, (WF)(0.0f), &low);
+  const WF q = FN(wn_pow_exp)(high, low, &t), power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
+  // Arguments or results that are negative, zero, subnormal, infinite, or NaN.
+  const WI edge = (AS_WI(x) < 0x00800000) | (AS_WI(x) > 0x7f7fffff) | !(FN(wn_abs)(high + low) < (WF)(87.0f));
+  return ANY(edge) ? FN(wn_pow_any)(x, y) : q * power + power;
 }
 
-static inline WF FN(wn_erf)(WF x) {
-  const WF s = x * x, t = FN(wn_at_most)(FN(wn_abs)(x), 4.0f);
-  WF p = ((-0.000595901744f * s + 0.00498725846f) * s - 0.0267629176f) * s + 0.112817302f;
-  p = (p * s - 0.376124889f) * s + 0.128379151f;
-  // log(1 - erf(t)) / t
-  WF q = ((0.000213627849f * t - 0.00321201771f) * t + 0.0228805598f) * t - 0.105247192f;
-  q = (q * t - 0.635729432f) * t - 1.12851107f;
-  const WF tail = FN(wn_copysign)(1.0f - FN(wn_exp_small)(t * q), x);
-  return SEL(x * p + x, tail, t > (WF)(0.93f));
+// tanh(-|x|) = (p (1 + tau) - (1 - tau)) / (p (1 + tau) + (1 - tau)) with exp(-2 |x|) = p (1 + tau) / (1 - tau), where p
+// is a power of two and tau = tanh(u) for |u| <= ln(2) / 4.
+static inline WF FN(wn_tanh)(WF x) {
+  const WF a = FN(wn_at_least)(FN(wn_negative)(x), -9.1f);
+  const WF t = a * (2.0f * WN_LOG2E) + WN_MAGIC, n = t - WN_MAGIC;
+  const WF u = (a - n * (0.5f * WN_LN2_HIGH)) - n * (0.5f * WN_LN2_LOW), s = u * u;
+  const WF tau = (0.13106434f * s - 0.333311945f) * (u * s) + u;
+  const WF p = AS_WF((AS_WI(t) << 23) + 0x3f800000);
+  const WF y = (tau * (1.0f + p) - (1.0f - p)) / ((1.0f + p) - tau * (1.0f - p));
+  return AS_WF(AS_WI(y) ^ (~AS_WI(x) & (int)0x80000000));
 }
-// max(0, x) - t Q(t) with t = |x| and Q the upper tail of the normal distribution: exp(-t^2 / 2) times a rational
-// function, so that the negative side keeps its relative accuracy. The square is taken in two parts.
+
+// erf as x times a rational function of x^2 up to where it is 1 in float.
+static inline WF FN(wn_erf)(WF x) {
+  const WF s = FN(wn_at_most)(x * x, 16.81f), s2 = s * s;
+  const WF p = WN_POLY5(s, s2, 2.2533643e-06f, 0.000305342517f, 0.0039269994f, 0.0560930856f, 0.200837076f,
+                        1.20606232f);
+  const WF d = WN_POLY5(s, s2, 4.13978123e-05f, 0.00122439116f, 0.0158030353f, 0.120918743f, 0.534268379f,
+                        1.06884491f);
+  return FN(wn_clip)(x * p / d, -1.0f, 1.0f);
+}
+// x (1/2 + erf(x / sqrt(2)) / 2); the sum is exactly 0 below -5.8, so that nothing is left of a large negative x.
 static inline WF FN(wn_gelu)(WF x) {
-  const WF t = FN(wn_at_most)(FN(wn_abs)(x), 14.5f), cut = WN_CUT(t);
-  const WF e = FN(wn_exp_negative)(-0.5f * cut * cut, -0.5f * (t - cut) * (t + cut));
-  const WF p = (((0.00411701109f * t + 0.0406376496f) * t + 0.18324779f) * t + 0.438311309f) * t + 0.5f;
-  WF d = ((0.0103196967f * t + 0.101869926f) * t + 0.469504178f) * t + 1.20255458f;
-  d = (d * t + 1.67450762f) * t + 1.0f;
-  return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) - t * e * p / d;
+  const WF s = FN(wn_at_most)(x * x, 33.64f), s2 = s * s;
+  const WF p = WN_POLY5(s, s2, 1.70299544e-08f, 4.62133312e-06f, 0.00011904088f, 0.00339735066f, 0.0243382472f,
+                        0.29211244f);
+  const WF d = WN_POLY5(s, s2, 8.85441068e-07f, 5.24616917e-05f, 0.00135408936f, 0.0207180735f, 0.183042988f,
+                        0.732217312f);
+  return x * (0.5f + FN(wn_clip)(x * p / d, -0.5f, 0.5f));
 }
 
 // x less the nearest multiple n of pi / 2, for |x| < 39000; n ends up in the low bits of *quadrant. The four parts of
