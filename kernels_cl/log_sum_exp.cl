@@ -1,5 +1,5 @@
-// log(sum(exp(x))) over one dimension of [outer, n, inner], shifted by the largest element so that nothing overflows.
-// The results of parts go through the same kernels again.
+// log(sum(exp(x))) over one dimension of [outer, n, inner], shifted by the largest element so far so that nothing
+// overflows; one reading of the memory. The results of parts go through the same kernels again.
 
 #ifndef X
 #define X float  // storage type of the input
@@ -8,7 +8,7 @@
 #define Y float  // storage type of the result
 #endif
 #ifndef WIDE
-#define WIDE 8  // vectors of columns that one work-item keeps
+#define WIDE 64  // vectors of columns that one work-item keeps
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
@@ -17,43 +17,70 @@
 #define EMIT(p, i, v) STORE(Y, p, i, v)
 #define EMIT8(p, i, v) STORE8(Y, p, i, v)
 #endif
-#define BLOCK 512  // elements added one to another before their sum joins the others
+#define RUN 2048  // elements of a row between two looks at the largest one: they stay in the nearest cache
+#define ROWS 16   // rows of columns, likewise
+
+// exp(x) for x <= 0. NaN passes through.
+#define EXP8(x) wn_exp_negative8((x), (float8)(0.0f))
+#define EXP1(x) wn_exp_negative1((x), 0.0f)
+// -infinity as the largest element must not give infinity - infinity.
+#define SHIFT8(m) SEL8((m), (float8)(0.0f), (m) == (float8)(-INFINITY))
+#define SHIFT1(m) SEL1((m), 0.0f, (m) == -INFINITY)
 
 static inline float largest_lane(float8 v) {
-  const float4 a = fmax(v.lo, v.hi);
-  const float2 b = fmax(a.lo, a.hi);
-  return fmax(b.x, b.y);
+  const float4 a = v.lo > v.hi ? v.lo : v.hi;
+  const float2 b = a.lo > a.hi ? a.lo : a.hi;
+  return b.x > b.y ? b.x : b.y;
 }
 
 static inline float sum_lanes(float8 v) {
   return ((v.s0 + v.s4) + (v.s2 + v.s6)) + ((v.s1 + v.s5) + (v.s3 + v.s7));
 }
 
-// An infinite largest element must not give inf - inf.
-static inline float shift_of(float m) { return isfinite(m) ? m : 0.0f; }
-static inline float8 shift8_of(float8 m) { return SEL8((float8)(0.0f), m, isfinite(m)); }
+// m is the largest element but for NaN, sum that of the exponentials relative to it. An infinity makes the sum NaN
+// as NaN does, so where there is one the elements are looked at again.
+static inline float log_sum_exp_result(float m, float sum, const __global X *x, IDX n, IDX step) {
+  if (m < INFINITY) return SHIFT1(m) + log(sum);
+  for (IDX i = 0; i < n; i++) {
+    const float v = LOAD(X, x, i * step);
+    if (v != v) return v;
+  }
+  return m;
+}
 
 static inline float log_sum_exp_run(const __global X *x, IDX n) {
-  float8 m8 = (float8)(-INFINITY), n8 = m8;
-  IDX i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const float8 a = LOAD8(X, x, i), b = LOAD8(X, x, i + 8);
-    m8 = SEL8(m8, a, a > m8);
-    n8 = SEL8(n8, b, b > n8);
-  }
-  float m = fmax(largest_lane(m8), largest_lane(n8));
-  for (; i < n; i++) m = fmax(m, LOAD(X, x, i));
-  const float shift = shift_of(m);
+  float m = -INFINITY, sum = 0.0f;
   float8 sum8 = (float8)(0.0f);
-  for (i = 0; i + 8 <= n;) {
-    float8 a = (float8)(0.0f);
-    const IDX stop = n - i < BLOCK ? n : i + BLOCK;
-    for (; i + 8 <= stop; i += 8) a += wn_exp8(LOAD8(X, x, i) - shift);
-    sum8 += a;
+  IDX i = 0;
+  while (i + 8 <= n) {
+    const IDX stop = i + RUN < n ? i + RUN : n;
+    float8 a8 = (float8)(-INFINITY), b8 = a8;
+    IDX k = i;
+    for (; k + 16 <= stop; k += 16) {
+      const float8 a = LOAD8(X, x, k), b = LOAD8(X, x, k + 8);
+      a8 = SEL8(a8, a, a > a8);
+      b8 = SEL8(b8, b, b > b8);
+    }
+    for (; k + 8 <= stop; k += 8) {
+      const float8 a = LOAD8(X, x, k);
+      a8 = SEL8(a8, a, a > a8);
+    }
+    const float found = largest_lane(SEL8(a8, b8, b8 > a8));
+    const float larger = found > m ? found : m;
+    const float shift = SHIFT1(larger);
+    float8 more = (float8)(0.0f);
+    for (; i + 8 <= stop; i += 8) more += EXP8(LOAD8(X, x, i) - shift);
+    sum8 = sum8 * EXP1(m - shift) + more;
+    m = larger;
   }
-  float sum = sum_lanes(sum8);
-  for (; i < n; i++) sum += wn_exp1(LOAD(X, x, i) - shift);
-  return shift + log(sum);
+  sum = sum_lanes(sum8);
+  for (; i < n; i++) {
+    const float v = LOAD(X, x, i);
+    const float larger = v > m ? v : m;
+    sum = sum * EXP1(m - SHIFT1(larger)) + EXP1(v - SHIFT1(larger));
+    m = larger;
+  }
+  return log_sum_exp_result(m, sum, x, n, 1);
 }
 
 // Work-item: `rows_each` rows, or the `chunk` elements of one of the `parts` of one row.
@@ -69,29 +96,38 @@ kernel void log_sum_exp_rows(const __global X *x, __global Y *y, IDX n, IDX rows
 }
 
 static inline float log_sum_exp_column(const __global X *x, IDX rows, IDX inner) {
-  float m = -INFINITY;
-  for (IDX r = 0; r < rows; r++) m = fmax(m, LOAD(X, x, r * inner));
-  const float shift = shift_of(m);
-  float sum = 0.0f;
-  for (IDX r = 0; r < rows; r++) sum += wn_exp1(LOAD(X, x, r * inner) - shift);
-  return shift + log(sum);
+  float m = -INFINITY, sum = 0.0f;
+  for (IDX r = 0; r < rows; r++) {
+    const float v = LOAD(X, x, r * inner);
+    m = v > m ? v : m;
+  }
+  const float shift = SHIFT1(m);
+  for (IDX r = 0; r < rows; r++) sum += EXP1(LOAD(X, x, r * inner) - shift);
+  return log_sum_exp_result(m, sum, x, rows, inner);
 }
 
-// Up to WIDE vectors of columns, row by row.
-static inline void log_sum_exp_wide(const __global X *x, IDX rows, IDX inner, IDX vectors, float8 *shift, float8 *sum) {
+// Up to WIDE vectors of columns: largest elements and sums of exponentials relative to them.
+static inline void log_sum_exp_wide(const __global X *x, IDX rows, IDX inner, IDX vectors, float8 *m, float8 *sum) {
   for (IDX v = 0; v < vectors; v++) {
-    shift[v] = (float8)(-INFINITY);
+    m[v] = (float8)(-INFINITY);
     sum[v] = (float8)(0.0f);
   }
-  for (IDX r = 0; r < rows; r++) {
+  for (IDX r = 0; r < rows; r += ROWS) {
+    const IDX count = rows - r < ROWS ? rows - r : ROWS;
     for (IDX v = 0; v < vectors; v++) {
-      const float8 a = LOAD8(X, x, r * inner + v * 8);
-      shift[v] = SEL8(shift[v], a, a > shift[v]);
+      const __global X *p = x + r * inner + v * 8;
+      float8 larger = m[v];
+      for (IDX k = 0; k < count; k++) {
+        const float8 a = LOAD8(X, p, k * inner);
+        larger = SEL8(larger, a, a > larger);
+      }
+      const float8 shift = SHIFT8(larger);
+      float8 more = sum[v] * EXP8(m[v] - shift);
+      for (IDX k = 0; k < count; k++) more += EXP8(LOAD8(X, p, k * inner) - shift);
+      sum[v] = more;
+      m[v] = larger;
     }
   }
-  for (IDX v = 0; v < vectors; v++) shift[v] = shift8_of(shift[v]);
-  for (IDX r = 0; r < rows; r++)
-    for (IDX v = 0; v < vectors; v++) sum[v] += wn_exp8(LOAD8(X, x, r * inner + v * 8) - shift[v]);
 }
 
 // Work-item: up to 8 * WIDE columns, `chunk` rows of one of the `parts`, `outer_each` of the outer dimension.
@@ -105,12 +141,18 @@ kernel void log_sum_exp_columns(const __global X *x, __global Y *y, IDX n, IDX i
   const IDX end = o + outer_each < outer ? o + outer_each : outer;
   const IDX width = inner - column < 8 * WIDE ? inner - column : 8 * WIDE;
   const IDX vectors = width / 8;
-  float8 shift[WIDE], sum[WIDE];
+  float8 m[WIDE], sum[WIDE];
   for (; o < end; o++) {
     const __global X *from = x + (o * n + begin) * inner + column;
     const IDX to = (o * parts + (IDX)get_global_id(1)) * inner + column;
-    log_sum_exp_wide(from, rows, inner, vectors, shift, sum);
-    for (IDX v = 0; v < vectors; v++) EMIT8(y, to + v * 8, shift[v] + log(sum[v]));
+    log_sum_exp_wide(from, rows, inner, vectors, m, sum);
+    for (IDX v = 0; v < vectors; v++) {
+      if (any(m[v] == (float8)(INFINITY))) {
+        for (int k = 0; k < 8; k++) EMIT(y, to + v * 8 + k, log_sum_exp_column(from + v * 8 + k, rows, inner));
+      } else {
+        EMIT8(y, to + v * 8, SHIFT8(m[v]) + log(sum[v]));
+      }
+    }
     for (IDX k = vectors * 8; k < width; k++) EMIT(y, to + k, log_sum_exp_column(from + k, rows, inner));
   }
 }

@@ -52,9 +52,10 @@
     const V got_ = (s) - old_;                                 \
     (c) += (old_ - ((s) - got_)) + (part_ - got_);             \
   }
+#define FINITE(c) ((c) - (c) == 0)
 // An overflow to infinity leaves NaN in c.
-#define TOTAL8(s, c) SEL8((s), (s) + (c), isfinite(c))
-#define TOTAL1(s, c) SEL1((s), (s) + (c), isfinite(c))
+#define TOTAL8(s, c) SEL8((s), (s) + (c), FINITE(c))
+#define TOTAL1(s, c) SEL1((s), (s) + (c), FINITE(c))
 #else
 #define KEEP(V, s, c, v) (s) = JOINV_##V(s, v);
 #define JOINV_VA(a, b) JOIN8(a, b)

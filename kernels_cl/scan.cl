@@ -21,12 +21,13 @@
     const V got_ = (s) - old_;                                 \
     (c) += (old_ - ((s) - got_)) + (part_ - got_);             \
   }
+#define FINITE(c) ((c) - (c) == 0)
 // An overflow to infinity leaves NaN in c.
-#define TOTAL8(s, c) SEL8((s), (s) + (c), isfinite(c))
-#define TOTAL1(s, c) SEL1((s), (s) + (c), isfinite(c))
+#define TOTAL8(s, c) SEL8((s), (s) + (c), FINITE(c))
+#define TOTAL1(s, c) SEL1((s), (s) + (c), FINITE(c))
 #endif
 #ifndef WIDE
-#define WIDE 16  // vectors of columns that one work-item keeps
+#define WIDE 64  // vectors of columns that one work-item keeps
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS

@@ -19,11 +19,19 @@
 #undef WAIT_IN_RESULT  // defined where T is float
 #endif
 #define BLOCK 512  // elements added one to another before their sum joins the others
+#define SHORT 64   // rows whose exponentials fit into private memory
+#define ROWS 16    // rows between two looks at the largest elements
+
+// exp(x) for x <= 0. NaN passes through, and so does infinity - infinity.
+#define EXP8(x) wn_exp_negative8((x), (float8)(0.0f))
+#define EXP1(x) wn_exp_negative1((x), 0.0f)
+// Where all elements so far are -infinity, differences must not be NaN yet: there may be others.
+#define SHIFT8(m) SEL8((m), (float8)(0.0f), (m) == (float8)(-INFINITY))
 
 static inline float largest_lane(float8 v) {
-  const float4 a = fmax(v.lo, v.hi);
-  const float2 b = fmax(a.lo, a.hi);
-  return fmax(b.x, b.y);
+  const float4 a = v.lo > v.hi ? v.lo : v.hi;
+  const float2 b = a.lo > a.hi ? a.lo : a.hi;
+  return b.x > b.y ? b.x : b.y;
 }
 
 static inline float sum_lanes(float8 v) {
@@ -45,8 +53,13 @@ static inline float largest_of(const __global T *x, IDX n) {
     const float8 a = LOAD8(T, x, i);
     a8 = SEL8(a8, a, a > a8);
   }
-  float m = largest_lane(fmax(fmax(a8, b8), fmax(c8, d8)));
-  for (; i < n; i++) m = fmax(m, LOAD(T, x, i));
+  a8 = SEL8(a8, b8, b8 > a8);
+  c8 = SEL8(c8, d8, d8 > c8);
+  float m = largest_lane(SEL8(a8, c8, c8 > a8));
+  for (; i < n; i++) {
+    const float v = LOAD(T, x, i);
+    m = v > m ? v : m;
+  }
   return m;
 }
 
@@ -58,7 +71,7 @@ static inline float sum_of(const __global T *x, __global T *y, IDX n, float m) {
     float8 a = (float8)(0.0f);
     const IDX stop = n - i < BLOCK ? n : i + BLOCK;
     for (; i + 8 <= stop; i += 8) {
-      const float8 e = wn_exp8(LOAD8(T, x, i) - m);
+      const float8 e = EXP8(LOAD8(T, x, i) - m);
 #ifdef WAIT_IN_RESULT
       STORE8(T, y, i, e);
 #endif
@@ -68,7 +81,7 @@ static inline float sum_of(const __global T *x, __global T *y, IDX n, float m) {
   }
   float sum = sum_lanes(sum8);
   if (i < n) {
-    const float8 e = wn_exp8(LOADN(T, x + i, 0, n - i) - m);
+    const float8 e = EXP8(LOADN(T, x, i, n - i) - m);
     const float lane[8] = {e.s0, e.s1, e.s2, e.s3, e.s4, e.s5, e.s6, e.s7};
     for (IDX k = i; k < n; k++) {
       sum += lane[k - i];
@@ -88,8 +101,8 @@ static inline void put_row(const __global T *x, __global T *y, IDX at, IDX n, fl
   for (; i + 8 <= end; i += 8) STORE8(T, y, i, LOAD8(T, y, i) * scale);
   for (; i < end; i++) STORE(T, y, i, LOAD(T, y, i) * scale);
 #else
-  for (; i + 8 <= end; i += 8) EMIT8(y, i, wn_exp8(LOAD8(T, x, i) - m) * scale);
-  if (i < end) EMITN(y, i, end - i, wn_exp8(LOADN(T, x, i, end - i) - m) * scale);
+  for (; i + 8 <= end; i += 8) EMIT8(y, i, EXP8(LOAD8(T, x, i) - m) * scale);
+  if (i < end) EMITN(y, i, end - i, EXP8(LOADN(T, x, i, end - i) - m) * scale);
 #endif
 }
 
@@ -116,7 +129,7 @@ kernel void softmax_parts(const __global T *x, __global T *y, __global float *fo
   const float m = largest_of(x + at, length);
   const IDX k = (row * parts + part) * 2;
   found[k] = m;
-  found[k + 1] = sum_of(x + at, y + at, length, isfinite(m) ? m : 0.0f);
+  found[k + 1] = sum_of(x + at, y + at, length, m == -INFINITY ? 0.0f : m);
 }
 
 // ... and the result. Exponentials that waited are relative to the part's own largest element.
@@ -127,27 +140,70 @@ kernel void softmax_join(const __global T *x, __global T *y, const __global floa
   if (part >= parts) return;
   const __global float *pairs = found + row * parts * 2;
   float m = -INFINITY;
-  for (IDX k = 0; k < parts; k++) m = fmax(m, pairs[2 * k]);
+  for (IDX k = 0; k < parts; k++) m = pairs[2 * k] > m ? pairs[2 * k] : m;
   float sum = 0.0f;
-  for (IDX k = 0; k < parts; k++) sum += pairs[2 * k + 1] * wn_exp1(pairs[2 * k] - m);
+  for (IDX k = 0; k < parts; k++) sum += pairs[2 * k + 1] * EXP1(pairs[2 * k] - m);
   const IDX begin = part * chunk;
   const IDX length = begin + chunk < n ? chunk : n - begin;
 #ifdef WAIT_IN_RESULT
-  const float scale = wn_exp1(pairs[2 * part] - m) / sum;
+  const float scale = EXP1(pairs[2 * part] - m) / sum;
 #else
   const float scale = 1.0f / sum;
 #endif
   put_row(x, y, row * n + begin, length, m, scale EXTRA_PASS);
 }
 
-// One vector of columns, or `lanes` < 8 of them.
+// One vector of columns, or the first `lanes` < 8 of it.
 static inline float8 column_load(const __global T *x, IDX i, IDX lanes) {
   return lanes == 8 ? LOAD8(T, x, i) : LOADN(T, x, i, lanes);
 }
 
-static inline void column_keep(__global T *y, IDX i, IDX lanes, float8 v) {
-  if (lanes == 8) STORE8(T, y, i, v);
-  else STOREN(T, y, i, lanes, v);
+#define COLUMN_EMIT(i, v)                \
+  if (lanes == 8) EMIT8(y, i, v);        \
+  else EMITN(y, i, lanes, v)
+
+// Few rows: the exponentials are kept.
+static inline void softmax_short(const __global T *x, __global T *y, IDX at, IDX n, IDX inner, IDX lanes EXTRA_ARGS) {
+  float8 kept[SHORT];
+  float8 m = (float8)(-INFINITY), sum = (float8)(0.0f);
+  for (IDX r = 0; r < n; r++) {
+    kept[r] = column_load(x, at + r * inner, lanes);
+    m = SEL8(m, kept[r], kept[r] > m);
+  }
+  for (IDX r = 0; r < n; r++) {
+    kept[r] = EXP8(kept[r] - m);
+    sum += kept[r];
+  }
+  const float8 scale = 1.0f / sum;
+  for (IDX r = 0; r < n; r++) {
+    const float8 v = kept[r] * scale;
+    COLUMN_EMIT(at + r * inner, v);
+  }
+}
+
+// Many rows, ROWS at a time: largest elements, and sums of exponentials relative to the largest so far.
+static inline void column_sums(const __global T *x, IDX n, IDX inner, IDX width, float8 *m, float8 *sum) {
+  for (IDX v = 0; v * 8 < width; v++) {
+    m[v] = (float8)(-INFINITY);
+    sum[v] = (float8)(0.0f);
+  }
+  for (IDX r = 0; r < n; r += ROWS) {
+    const IDX count = n - r < ROWS ? n - r : ROWS;
+    for (IDX v = 0; v * 8 < width; v++) {
+      const IDX lanes = width - v * 8 < 8 ? width - v * 8 : 8;
+      const __global T *p = x + r * inner + v * 8;
+      float8 larger = m[v];
+      for (IDX k = 0; k < count; k++) {
+        const float8 a = column_load(p, k * inner, lanes);
+        larger = SEL8(larger, a, a > larger);
+      }
+      const float8 shift = SHIFT8(larger);
+      float8 more = sum[v] * EXP8(m[v] - shift);
+      for (IDX k = 0; k < count; k++) more += EXP8(column_load(p, k * inner, lanes) - shift);
+      sum[v] = more;
+      m[v] = larger;
+    }
+  }
 }
 
 // Work-item: `vectors_each` (at most WIDE) vectors of columns of one index of the outer dimension.
@@ -157,46 +213,21 @@ kernel void softmax_columns(const __global T *x, __global T *y, IDX n, IDX inner
   const IDX o = get_global_id(1);
   if (column >= inner || o >= outer) return;
   const IDX width = inner - column < vectors_each * 8 ? inner - column : vectors_each * 8;
-  const IDX vectors = width / 8, last = width - vectors * 8;
   const IDX at = o * n * inner + column;
-  float8 m[WIDE + 1], s[WIDE + 1];
-  for (IDX v = 0; v <= vectors; v++) {
-    m[v] = (float8)(-INFINITY);
-    s[v] = (float8)(0.0f);
+  if (n <= SHORT) {
+    for (IDX c = 0; c < width; c += 8)
+      softmax_short(x, y, at + c, n, inner, width - c < 8 ? width - c : 8 EXTRA_PASS);
+    return;
   }
-  for (IDX r = 0; r < n; r++) {
-    for (IDX v = 0; v < vectors; v++) {
-      const float8 a = LOAD8(T, x, at + r * inner + v * 8);
-      m[v] = SEL8(m[v], a, a > m[v]);
-    }
-    if (last > 0) {
-      const float8 a = LOADN(T, x, at + r * inner + vectors * 8, last);
-      m[vectors] = SEL8(m[vectors], a, a > m[vectors]);
-    }
-  }
+  float8 m[WIDE], scale[WIDE];
+  column_sums(x + at, n, inner, width, m, scale);
+  for (IDX v = 0; v * 8 < width; v++) scale[v] = 1.0f / scale[v];
   for (IDX r = 0; r < n; r++) {
     for (IDX v = 0; v * 8 < width; v++) {
       const IDX i = at + r * inner + v * 8;
-      const IDX lanes = v < vectors ? 8 : last;
-      const float8 e = wn_exp8(column_load(x, i, lanes) - m[v]);
-#ifdef WAIT_IN_RESULT
-      column_keep(y, i, lanes, e);
-#endif
-      s[v] += e;
-    }
-  }
-  for (IDX v = 0; v * 8 < width; v++) s[v] = 1.0f / s[v];
-  for (IDX r = 0; r < n; r++) {
-    for (IDX v = 0; v * 8 < width; v++) {
-      const IDX i = at + r * inner + v * 8;
-      const IDX lanes = v < vectors ? 8 : last;
-#ifdef WAIT_IN_RESULT
-      column_keep(y, i, lanes, column_load(y, i, lanes) * s[v]);
-#else
-      const float8 e = wn_exp8(column_load(x, i, lanes) - m[v]) * s[v];
-      if (lanes == 8) EMIT8(y, i, e);
-      else EMITN(y, i, lanes, e);
-#endif
+      const IDX lanes = width - v * 8 < 8 ? width - v * 8 : 8;
+      const float8 e = EXP8(column_load(x, i, lanes) - m[v]) * scale[v];
+      COLUMN_EMIT(i, e);
     }
   }
 }

@@ -16,15 +16,25 @@ from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Arg, Lowering
+    from webnn_cl.compiler.tail import Tail
     from webnn_cl.opencl.facts import DeviceFacts
 
-__all__ = ["Pass", "Split", "launch_pass", "lower_reduction", "output_shape", "passes", "share_out", "sum_defines"]
+__all__ = [
+    "Pass",
+    "Split",
+    "epilogue_run",
+    "launch_pass",
+    "lower_reduction",
+    "output_shape",
+    "passes",
+    "share_out",
+    "sum_defines",
+]
 
 GPU_LOCAL = 64
 GPU_ITEMS = 16384
 SHORTEST_PART = 4096  # elements
-CACHED = 64 << 10  # elements that stay in a core's cache until they are read again
-HEADERS = ("elementwise.h",)  # exponentials
+HEADERS: tuple[str, ...] = ("elementwise.h",)  # exponentials
 
 
 @dataclass(frozen=True)
@@ -76,8 +86,9 @@ def passes(shape: Sequence[int], axes: Sequence[int]) -> list[Pass]:
     return found
 
 
-def share_out(step: Pass, facts: DeviceFacts, columns: int, size: int) -> Split:
+def share_out(step: Pass, facts: DeviceFacts, size: int) -> Split:
     """Work for every core: whole reductions where there are many, parts of them where there are few."""
+    columns = 8 * wide(facts)
     units = -(-step.inner // columns)
     total = step.outer * step.n * step.inner
     if facts.is_cpu:
@@ -174,12 +185,18 @@ def sum_defines(dtype: DType) -> dict[str, str]:
 # Lowering ---------------------------------------------------------------------------------------------------
 
 
+def epilogue_run(node: Node) -> int:
+    """Over how many trailing dimensions eight results that are stored together may run: all; 0 where none is."""
+    alone = node.inputs["input"].desc.size == node.output.desc.size
+    return 0 if alone and node.op.name in _SAME_ALONE else max(node.output.desc.rank, 1)
+
+
 def lower_reduction(node: Node, lowering: Lowering) -> None:
     """Passes of rows or columns; a reduction of single elements only maps them, or shares the memory."""
     x, y, name = node.inputs["input"], node.output, node.op.name
     if x.desc.size != y.desc.size:
         _run(name, passes(x.shape, node.attrs["axes"]), node, lowering)
-    elif name in _SAME_ALONE:
+    elif epilogue_run(node) == 0:
         lowering.alias(y, x)
     else:
         _run(_ALONE.get(name, name), [Pass(1, 1, x.desc.size)], node, lowering)
@@ -189,12 +206,9 @@ def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
     """Every pass, each followed by one over its parts where it was split."""
     dtype = dtype_of(node.output.data_type)
     exponential = name == "reduce_log_sum_exp"
-    columns = 8 * _wide(lowering.facts, exponential)
     todo: list[tuple[Pass, Split]] = []
     for step in steps:
-        split = share_out(step, lowering.facts, columns, dtype.size)
-        if exponential:
-            split = _fit_cache(step, split, columns)
+        split = share_out(step, lowering.facts, dtype.size)
         todo.append((step, split))
         if split.parts > 1:
             todo.append((Pass(step.outer, split.parts, step.inner), Split(1, 1, split.parts)))
@@ -204,27 +218,17 @@ def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
         first, last = index == 0, index == len(todo) - 1
         defines = _log_sum_exp_defines(dtype, first, last) if exponential else _defines(name, dtype, first, last)
         nbytes = step.outer * step.inner * split.parts * (4 if dtype.is_float else dtype.size)
-        target: Arg = node.output if last else lowering.scratch(nbytes)
+        tail = lowering.tail(node) if last else None
+        target: Arg = lowering.scratch(nbytes) if tail is None else tail.output
         template = "log_sum_exp" if exponential else "reduce"
-        launch_pass(
-            lowering, template, defines, (step, split), [source, target], () if exponential else (np.int64(count),)
-        )
+        more = () if exponential else (np.int64(count),)
+        launch_pass(lowering, template, defines, (step, split), [source, target], more, tail)
         source = target
 
 
-def _wide(facts: DeviceFacts, exponential: bool) -> int:
-    if not facts.is_cpu:
-        return 1
-    return 8 if exponential else 64
-
-
-def _fit_cache(step: Pass, split: Split, columns: int) -> Split:
-    """log_sum_exp reads its elements twice: parts small enough for the second reading to find them in the cache."""
-    longest = max(CACHED // min(step.inner, columns), 1)
-    if split.chunk <= longest:
-        return split
-    chunk = -(-step.n // -(-step.n // longest))
-    return Split(1, -(-step.n // chunk), chunk)
+def wide(facts: DeviceFacts) -> int:
+    """Vectors of eight columns that a work-item of a ..._columns kernel keeps."""
+    return 64 if facts.is_cpu else 1
 
 
 def _log_sum_exp_defines(dtype: DType, first: bool, last: bool) -> dict[str, str]:
@@ -238,22 +242,25 @@ def launch_pass(
     work: tuple[Pass, Split],
     buffers: Sequence[Arg],
     more: Sequence[np.generic] = (),
-    wide: int | None = None,
+    tail: Tail | None = None,
 ) -> None:
-    """Launch ``<template>_rows`` or ``<template>_columns``; `more` are its last arguments."""
+    """Launch ``<template>_rows`` or ``<template>_columns``; `more` are its last arguments, `tail` is its epilogue."""
     step, split = work
-    cpu = lowering.facts.is_cpu
+    facts = lowering.facts
     outer_items = -(-step.outer // split.outer_each)
+    shares = (split.outer_each, split.parts, split.chunk)
     sizes: tuple[int, ...]
     if step.inner == 1:
-        sizes = (step.n, step.outer, split.outer_each, split.parts, split.chunk)
-        kernel = Kernel(f"{template}.cl", f"{template}_rows", defines, headers=HEADERS)
-        local: tuple[int, ...] = (1, 1) if cpu else (GPU_LOCAL, 1)
+        entry, sizes = f"{template}_rows", (step.n, step.outer, *shares)
         grid: tuple[int, ...] = (outer_items, split.parts)
     else:
-        wide = wide or _wide(lowering.facts, template == "log_sum_exp")
-        sizes = (step.n, step.inner, step.outer, split.outer_each, split.parts, split.chunk)
-        kernel = Kernel(f"{template}.cl", f"{template}_columns", {**defines, "WIDE": wide}, headers=HEADERS)
-        local = (1, 1, 1) if cpu else (GPU_LOCAL, 1, 1)
-        grid = (-(-step.inner // (8 * wide)), split.parts, outer_items)
-    lowering.launch(kernel, [*buffers, *map(np.int64, sizes), *more], grid, local)
+        entry, sizes = f"{template}_columns", (step.n, step.inner, step.outer, *shares)
+        grid = (-(-step.inner // (8 * wide(facts))), split.parts, outer_items)
+        defines = {**defines, "WIDE": wide(facts)}
+    args = [*buffers, *map(np.int64, sizes), *more]
+    code, headers = "", HEADERS
+    if tail is not None:
+        defines, code, headers = {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers)
+        args += tail.args
+    local = (1 if facts.is_cpu else GPU_LOCAL, *[1] * (len(grid) - 1))
+    lowering.launch(Kernel(f"{template}.cl", entry, defines, code, headers), args, grid, local)

@@ -17,17 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_arg", "lower_cumulative_sum"]
 
-WIDE_CPU, WIDE_GPU = 16, 1  # vectors of eight columns per work-item
 MERGE_LOCAL = 64
 
 
 def _pass(value: Value, axis: int) -> Pass:
     """The axis of `value` as a packed [outer, n, inner]."""
     return Pass(math.prod(value.shape[:axis]), value.shape[axis], math.prod(value.shape[axis + 1 :]))
-
-
-def _wide(lowering: Lowering) -> int:
-    return WIDE_CPU if lowering.facts.is_cpu else WIDE_GPU
 
 
 def _arg_defines(name: str, dtype: DType, result: str) -> dict[str, str]:
@@ -50,14 +45,13 @@ def lower_arg(node: Node, lowering: Lowering) -> None:
     x, y = node.inputs["input"], node.output
     dtype, result = dtype_of(x.data_type), dtype_of(y.data_type).storage
     step = _pass(x, node.attrs["axis"])
-    wide = _wide(lowering)
-    split = share_out(step, lowering.facts, 8 * wide, dtype.size)
+    split = share_out(step, lowering.facts, dtype.size)
     if split.parts == 1:
-        launch_pass(lowering, "arg", _arg_defines(node.op.name, dtype, result), (step, split), [x, y], wide=wide)
+        launch_pass(lowering, "arg", _arg_defines(node.op.name, dtype, result), (step, split), [x, y])
         return
     winners = lowering.scratch(8 * step.outer * split.parts * step.inner)
     partly = _arg_defines(node.op.name, dtype, "long")
-    launch_pass(lowering, "arg", partly, (step, split), [x, winners], wide=wide)
+    launch_pass(lowering, "arg", partly, (step, split), [x, winners])
     kernel = Kernel("arg.cl", "arg_merge", _arg_defines(node.op.name, dtype, result))
     sizes = [np.int64(n) for n in (step.n, step.inner, step.outer, split.parts)]
     local = (MERGE_LOCAL,)
@@ -69,8 +63,7 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     x, y = node.inputs["input"], node.output
     dtype = dtype_of(x.data_type)
     step = _pass(x, node.attrs["axis"])
-    wide = _wide(lowering)
-    split = share_out(step, lowering.facts, 8 * wide, dtype.size)
+    split = share_out(step, lowering.facts, dtype.size)
     joined = sum_defines(dtype)
     totals: Arg = x
     if split.parts > 1:
@@ -80,4 +73,4 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     if not dtype.is_float:
         defines["INTEGER"] = ""
     flags = [np.int32(node.attrs["exclusive"]), np.int32(node.attrs["reversed"])]
-    launch_pass(lowering, "scan", defines, (step, split), [x, y, totals], flags, wide=wide)
+    launch_pass(lowering, "scan", defines, (step, split), [x, y, totals], flags)

@@ -11,71 +11,105 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.base import BuilderBase
 from webnn_cl.ops.record import FLOATS, MAX_RANK, Operand, OpRecord, Output, register
-from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
+from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT, View, copy_view
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Arg, Lowering
+    from webnn_cl.compiler.tail import Tail
     from webnn_cl.operand import MLOperand
 
 __all__ = ["SOFTMAX", "SoftmaxMixin"]
 
-WIDE = 16  # vectors of eight columns per work-item at most
-CACHED = 64 << 10  # elements of those columns, which are passed over three times
+WIDE = 64  # vectors of eight columns per work-item at most
 SHORTEST_PART = 4096  # elements
 GPU_LOCAL = 64
+HEADERS = ("elementwise.h",)
+# Fewer columns than this leave vectors and cores idle: such tensors are worth turning round twice.
+FEW_COLUMNS, WORTH_TURNING = 8, 1 << 15
+
+
+def epilogue_run(node: Node) -> int:
+    """Eight results stored together are neighbours along the axis, or along what is inside it; 0 without epilogue."""
+    _, n, inner = _geometry(node)
+    trailing = node.output.desc.rank - int(node.attrs["axis"])
+    if inner == 1:
+        return trailing
+    return 0 if _turns(n, inner) else trailing - 1
+
+
+def _geometry(node: Node) -> tuple[int, int, int]:
+    shape, axis = node.output.shape, node.attrs["axis"]
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def _turns(n: int, inner: int) -> bool:
+    return 1 < inner < FEW_COLUMNS and n * inner >= WORTH_TURNING
 
 
 def lower_softmax(node: Node, lowering: Lowering) -> None:
     """One kernel per row layout; a few long rows take two: largest element and sum of the parts, then the result."""
-    x, axis = node.inputs["input"], node.attrs["axis"]
-    outer, n, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
-    units = max(lowering.facts.compute_units, 1)
-    if inner > 1:
-        _lower_columns(node, lowering, outer, n, inner)
-    elif outer < units * ITEMS_PER_UNIT and n >= 2 * SHORTEST_PART:
-        _lower_long_rows(node, lowering, outer, n)
+    outer, n, inner = _geometry(node)
+    x, tail = node.inputs["input"], lowering.tail(node)
+    size = dtype_of(x.data_type).size
+    if _turns(n, inner):
+        turned, result = lowering.scratch(x.desc.nbytes), lowering.scratch(x.desc.nbytes)
+        shape = (outer, n, inner)
+        copy_view(lowering, x, View.packed(shape).transposed((0, 2, 1)), turned, size)
+        _lower_rows(node, lowering, outer * inner, n, turned, result, tail)
+        copy_view(lowering, result, View.packed((outer, inner, n)).transposed((0, 2, 1)), tail.output, size)
+    elif inner > 1:
+        _lower_columns(node, lowering, outer, n, inner, tail)
     else:
-        _lower_rows(node, lowering, outer, n)
+        _lower_rows(node, lowering, outer, n, x, tail.output, tail)
 
 
-def _kernel(node: Node, entry: str) -> Kernel:
+def _kernel(node: Node, entry: str, tail: Tail, stores: bool = True) -> Kernel:
+    """A kernel of softmax.cl; only one that `stores` results has the epilogue."""
     storage = dtype_of(node.output.data_type).storage
-    defines = {"T": storage, "WIDE": WIDE} | ({"WAIT_IN_RESULT": ""} if storage == "float" else {})
-    return Kernel("softmax.cl", entry, defines, headers=("elementwise.h",))
+    defines: dict[str, object] = {"T": storage, "WIDE": WIDE}
+    if storage == "float" and not tail.defines:
+        defines["WAIT_IN_RESULT"] = ""
+    if not stores:
+        return Kernel("softmax.cl", entry, defines, headers=HEADERS)
+    return Kernel("softmax.cl", entry, {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers))
 
 
-def _lower_rows(node: Node, lowering: Lowering, rows: int, n: int) -> None:
-    x, y = node.inputs["input"], node.output
+def _lower_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Arg, tail: Tail) -> None:
+    units = max(lowering.facts.compute_units, 1)
+    if rows < units * ITEMS_PER_UNIT and n >= 2 * SHORTEST_PART:
+        _lower_long_rows(node, lowering, rows, n, x, y, tail)
+        return
     rows_each, local = 1, (GPU_LOCAL,)
     if lowering.facts.is_cpu:
-        items = min(max(x.desc.nbytes // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * max(lowering.facts.compute_units, 1))
+        items = min(max(rows * n * 4 // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * units)
         rows_each, local = -(-rows // items), (1,)
-    args: list[Arg] = [x, y, np.int64(n), np.int64(rows), np.int64(rows_each)]
-    lowering.launch(_kernel(node, "softmax_rows"), args, (-(-rows // rows_each),), local, in_place=[(x, y)])
+    args: list[Arg] = [x, y, np.int64(n), np.int64(rows), np.int64(rows_each), *tail.args]
+    kernel = _kernel(node, "softmax_rows", tail)
+    lowering.launch(kernel, args, (-(-rows // rows_each),), local, in_place=[(x, y)])
 
 
-def _lower_long_rows(node: Node, lowering: Lowering, rows: int, n: int) -> None:
-    x, y = node.inputs["input"], node.output
+def _lower_long_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Arg, tail: Tail) -> None:
     items = ITEMS_PER_UNIT * max(lowering.facts.compute_units, 1) * (1 if lowering.facts.is_cpu else GPU_LOCAL)
     parts = min(-(-items // rows), n // SHORTEST_PART)
     chunk = (n // parts + 31) // 32 * 32
     parts = -(-n // chunk)
     found = lowering.scratch(8 * rows * parts)
     args: list[Arg] = [x, y, found, np.int64(n), np.int64(parts), np.int64(chunk)]
-    for entry in ("softmax_parts", "softmax_join"):
-        lowering.launch(_kernel(node, entry), args, (parts, rows), (1, 1))
+    lowering.launch(_kernel(node, "softmax_parts", tail, stores=False), args, (parts, rows), (1, 1))
+    lowering.launch(_kernel(node, "softmax_join", tail), [*args, *tail.args], (parts, rows), (1, 1))
 
 
-def _lower_columns(node: Node, lowering: Lowering, outer: int, n: int, inner: int) -> None:
-    x, y = node.inputs["input"], node.output
+def _lower_columns(node: Node, lowering: Lowering, outer: int, n: int, inner: int, tail: Tail) -> None:
+    x, facts = node.inputs["input"], lowering.facts
     vectors, local = 1, (GPU_LOCAL, 1)
-    if lowering.facts.is_cpu:
-        share = -(-inner * outer // (8 * ITEMS_PER_UNIT * max(lowering.facts.compute_units, 1)))
-        vectors, local = max(min(WIDE, CACHED // (8 * n), share), 1), (1, 1)
-    args: list[Arg] = [x, y, np.int64(n), np.int64(inner), np.int64(outer), np.int64(vectors)]
-    grid = (-(-inner // (8 * vectors)), outer)
-    lowering.launch(_kernel(node, "softmax_columns"), args, grid, local, in_place=[(x, y)])
+    if facts.is_cpu:
+        share = -(-inner * outer // (8 * ITEMS_PER_UNIT * max(facts.compute_units, 1)))
+        vectors, local = min(WIDE, share), (1, 1)
+    sizes = [np.int64(size) for size in (n, inner, outer, vectors)]
+    args: list[Arg] = [x, tail.output, *sizes, *tail.args]
+    kernel = _kernel(node, "softmax_columns", tail)
+    lowering.launch(kernel, args, (-(-inner // (8 * vectors)), outer), local, in_place=[(x, tail.output)])
 
 
 SOFTMAX = register(
@@ -85,6 +119,7 @@ SOFTMAX = register(
         operands=(Operand("input", FLOATS, rank=(1, MAX_RANK)),),
         outputs=(Output(like="input"),),
         lower=lower_softmax,
+        meta={"epilogue": epilogue_run},
     )
 )
 
