@@ -8,11 +8,12 @@
 #define TILE_ROWS6(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #define TILE_ROWS8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 
-// The address space of the rows and of the panel may differ from kernel to kernel.
-#define TILE_B(b, i) (*(const __global float8 *)((b) + (i)))
+// TILE_SPACE, which a kernel may define, is the panel's address space.
+#define TILE_B(b, i) (*(const TILE_SPACE float8 *)((b) + (i)))
 
 // A tile outlasts the reordering window of a core, so panels that come from memory are asked for ahead of their use.
-#if defined(__has_builtin)
+// Translators to SPIR-V abort the process on the prefetch intrinsic (rusticl).
+#if defined(__has_builtin) && !defined(__SPIR__) && !defined(__SPIR64__) && !defined(__SPIRV__)
 #if __has_builtin(__builtin_prefetch)
 #define TILE_PREFETCH(p) __builtin_prefetch(p);
 #endif
@@ -51,7 +52,7 @@
 // Four steps at a time, so that the row loads are plain displacements.
 #define TILE_MULTIPLY(W, ROWS, b, count) \
   { \
-    const __global float *b_ = (b); \
+    const TILE_SPACE float *b_ = (b); \
     const IDX count_ = (count); \
     IDX k_ = 0; \
     for (; k_ + 4 <= count_; k_ += 4, b_ += 64) { \
@@ -90,19 +91,29 @@
     d6 = (float8)(f2_.hi, f6_.hi); d7 = (float8)(f3_.hi, f7_.hi); \
   }
 
-// Matrix products: result = alpha * v + beta * c, where c is there if HAS_C is 1; (m, n) are row and column, and c
-// lies at m * c_row + n * c_column, c_column 0 or 1, so that rows, columns and scalars broadcast.
+// Matrix products: the result of an accumulated v at row m and column n. HAS_C is
+//   0  alpha * v
+//   1  alpha * v + beta * c, where c lies at m * c_row + n * c_column, c_column 0 or 1: all that broadcasts
+//   2  v + c[n], a bias: alpha and beta are 1, and sums start at c
 #define PRODUCT_C_ARGS CAT2(PRODUCT_C_ARGS_, HAS_C)
 #define PRODUCT_C_ARGS_0
 #define PRODUCT_C_ARGS_1 const __global T *c, IDX c_row, IDX c_column, float beta,
+#define PRODUCT_C_ARGS_2 PRODUCT_C_ARGS_1
+#define PRODUCT_START(n, count) CAT2(PRODUCT_START_, HAS_C)(n, count)
+#define PRODUCT_START_0(n, count) ((float8)(0.0f))
+#define PRODUCT_START_1(n, count) ((float8)(0.0f))
+#define PRODUCT_START_2(n, count) \
+  ((count) >= 8 ? LOAD8(T, c, n) : (count) > 0 ? LOADN(T, c, n, count) : (float8)(0.0f))
 #define PRODUCT_FULL(m, n, v) CAT2(PRODUCT_FULL_, HAS_C)(m, n, v)
 #define PRODUCT_FULL_0(m, n, v) (alpha * (v))
 #define PRODUCT_FULL_1(m, n, v) \
   (alpha * (v) + beta * (c_column ? LOAD8(T, c, (m) * c_row + (n)) : (float8)(LOAD(T, c, (m) * c_row))))
+#define PRODUCT_FULL_2(m, n, v) (v)
 #define PRODUCT_PART(m, n, count, v) CAT2(PRODUCT_PART_, HAS_C)(m, n, count, v)
 #define PRODUCT_PART_0(m, n, count, v) (alpha * (v))
 #define PRODUCT_PART_1(m, n, count, v) \
   (alpha * (v) + beta * (c_column ? LOADN(T, c, (m) * c_row + (n), count) : (float8)(LOAD(T, c, (m) * c_row))))
+#define PRODUCT_PART_2(m, n, count, v) (v)
 
 // Moves a and w to the matrices of batch entry get_global_id(2); steps in elements, 0 where an operand repeats.
 #define PRODUCT_FIND_MATRIX(a, w) \
