@@ -33,7 +33,7 @@
 #define unsigned1_uchar
 
 // Whether c, a uint8 boolean, is true, as a mask for SEL on values of type T.
-#define WN_TRUE8(T, c) (LANES8(MTYPE(T), c) != 0)
+#define WN_TRUE8(T, c) (LANES8(MTYPE(T), c) != (MTYPE(T))(0))
 #define WN_TRUE1(T, c) ((c) != 0)
 #define WN_DIV8(T, a, b) CAT2(wn_div8_, T)((a), (b))
 #define WN_DIV1(T, a, b) CAT2(wn_div1_, T)((a), (b))
