@@ -7,6 +7,8 @@
 // transposed convolution. A tap outside the image points to zeros, which are multiplied as the specification's
 // formula does. Pixels of all images count through, images outermost.
 
+#define TILE_SPACE __global
+
 // Storage type of bias and result.
 #ifndef T
 #define T float

@@ -5,11 +5,13 @@
 // panels, so that a block of a's rows stays in the second-level cache while panels pass by, and each panel is read
 // once per block. See tile.h for the register tiles.
 
+#define TILE_SPACE __global
+
 // Storage type of y and c.
 #ifndef T
 #define T float
 #endif
-// 1: c is added; its row and column strides are arguments.
+// What is added to the product: see tile.h.
 #ifndef HAS_C
 #define HAS_C 0
 #endif
@@ -26,6 +28,14 @@
 #endif
 
 #define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda + k;
+#define FULL_ROW_POINTER(r) const __global float *a##r = a + (m + r) * lda;
+#define START16(r) float8 p##r = start_low, q##r = start_high;
+#define TOTAL16(r) t_[2 * r] = start_low; t_[2 * r + 1] = start_high;
+#define TOTAL8(r) t_[r] = start_low;
+#define LEAVE16(r) \
+  EMIT8(y, i, PRODUCT_FULL(m + r, n, p##r)); \
+  EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, q##r)); \
+  i += N;
 
 kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
                         IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
@@ -38,9 +48,22 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
   for (IDX panel = get_global_id(0) * panels_per_item; panel < panel_end; panel++) {
     const __global float *b = w + panel * K * TILE_PANEL;
     const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
+    const float8 start_low = PRODUCT_START(n, columns), start_high = PRODUCT_START(n + 8, columns - 8);
+    IDX m = row_begin;
+    // Whole tiles with a short k, where each instruction about the results counts.
+    if (columns == TILE_PANEL && K <= TILE_RUN) {
+      for (; m + 6 <= row_end; m += 6) {
+        TILE_ROWS6(START16)
+        TILE_ROWS6(FULL_ROW_POINTER)
+        TILE_MULTIPLY(16, TILE_ROWS6, b, K)
+        IDX i = y_block + m * N + n;
+        TILE_ROWS6(LEAVE16)
+      }
+    }
     if (columns > 8) {
-      for (IDX m = row_begin; m < row_end; m += 6) {
-        float8 t_[12] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (; m < row_end; m += 6) {
+        float8 t_[12];
+        TILE_ROWS6(TOTAL16)
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS6(TILE_ZERO16)
           TILE_ROWS6(ROW_POINTER)
@@ -59,8 +82,9 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
         }
       }
     } else {
-      for (IDX m = row_begin; m < row_end; m += 8) {
-        float8 t_[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+      for (; m < row_end; m += 8) {
+        float8 t_[8];
+        TILE_ROWS8(TOTAL8)
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS8(TILE_ZERO8)
           TILE_ROWS8(ROW_POINTER)

@@ -1,6 +1,8 @@
 // Products of few rows: bound by the memory that the matrix comes from, so it is read once, in order.
 // y, c, alpha, beta, EMIT8 and EMITN as in gemm.cl.
 
+#define TILE_SPACE __global
+
 // Storage type of y, c and, unless packed, of the operands.
 #ifndef T
 #define T float
@@ -34,7 +36,7 @@ kernel void gemv_panels(const __global float *a, const __global float *w, PRODUC
     const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
     for (IDX m = 0; m < M; m++) {
       const __global float *x = a + m * lda, *b = w + panel * K * TILE_PANEL;
-      float8 low = 0.0f, high = 0.0f;
+      float8 low = PRODUCT_START(n, columns), high = PRODUCT_START(n + 8, columns - 8);
       for (IDX k = 0; k < K;) {
         // Four sums a column: one alone would wait for itself.
         float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
@@ -99,7 +101,7 @@ kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS _
         d7 = d7 + v * LOAD8(T, w7, k);
       }
       TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
-      float8 sum = ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7));
+      float8 sum = PRODUCT_START(r, count) + ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7));
       for (; k < K; k++) {
         const float8 column = (float8)(LOAD(T, w0, k), LOAD(T, w1, k), LOAD(T, w2, k), LOAD(T, w3, k),
                                        LOAD(T, w4, k), LOAD(T, w5, k), LOAD(T, w6, k), LOAD(T, w7, k));
@@ -124,7 +126,7 @@ kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARG
   PRODUCT_FIND_MATRIX(a, w)
   const __global T *x = a + m * K, *b0 = w + n0;
   float8 sums[COLUMNS / 8 + 1], part[COLUMNS / 8 + 1];
-  for (IDX v = 0; v <= full; v++) sums[v] = 0.0f;
+  for (IDX v = 0; v <= full; v++) sums[v] = PRODUCT_START(n0 + 8 * v, columns - 8 * v);
   for (IDX k = 0; k < K;) {
     const IDX stop = min(K, k + TILE_RUN);
     for (IDX v = 0; v <= full; v++) part[v] = 0.0f;

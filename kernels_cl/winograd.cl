@@ -6,6 +6,8 @@
 // The input patch of a tile may hold values that are not finite, or so large that a transform overflows where the sum
 // itself would not; then the whole tile is computed directly, so that they reach the outputs they should, and no other.
 
+#define TILE_SPACE __global
+
 // Storage type of x, bias and y.
 #ifndef T
 #define T float

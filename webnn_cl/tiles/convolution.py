@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
+from webnn_cl.tiles.local import lower_local_conv
 from webnn_cl.tiles.matrix import Product, lower_product
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import lower_winograd, suits_winograd
@@ -19,10 +20,10 @@ __all__ = ["try_lower_conv2d", "try_lower_conv_transpose2d"]
 
 
 def try_lower_conv2d(node: Node, lw: Lowering) -> bool:
-    """conv2d on a CPU; False when the device is something else, or the plain kernels do as well."""
-    if not lw.facts.is_cpu:
-        return False
+    """conv2d by tiles; False when the plain kernels do as well."""
     conv = Convolution(node, transposed=False)
+    if not lw.facts.is_cpu:
+        return lower_local_conv(conv, lw)
     if _is_product(conv):
         lower_product(_product(conv, lw.tail(node)), lw)
     elif is_depthwise(conv):

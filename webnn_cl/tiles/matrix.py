@@ -14,6 +14,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.widen import widen
+from webnn_cl.tiles.local import lower_local_product
 from webnn_cl.tiles.plan import PANEL, ROWS, TUNING, ceil_div, pieces, workers
 
 if TYPE_CHECKING:
@@ -35,22 +36,25 @@ __all__ = [
 HEADERS = ("tile.h",)
 # Up to so many rows a product is bound by reading the matrix, not by arithmetic.
 FEW_ROWS = 3
+UNPACKED_DEPTH = 512  # the longest k of gemm_unpacked: DEPTH of gemm_unpacked.cl
 COLUMNS = 256  # of one work-item of gemv_columns
 
 
 def try_lower_matmul(node: Node, lw: Lowering) -> bool:
-    """matmul on a CPU; False when the device is something else."""
-    if not lw.facts.is_cpu:
-        return False
-    lower_product(Product.of_matmul(node, lw.tail(node)), lw)
-    return True
+    """matmul by tiles; False when the plain kernels do as well."""
+    return _lower(Product.of_matmul(node, lw.tail(node)), lw)
 
 
 def try_lower_gemm(node: Node, lw: Lowering) -> bool:
-    """gemm on a CPU; False when the device is something else."""
+    """gemm by tiles; False when the plain kernels do as well."""
+    return _lower(Product.of_gemm(node, lw.tail(node)), lw)
+
+
+def _lower(product: Product, lw: Lowering) -> bool:
+    """Register tiles on CPUs, work-group tiles elsewhere."""
     if not lw.facts.is_cpu:
-        return False
-    lower_product(Product.of_gemm(node, lw.tail(node)), lw)
+        return lower_local_product(product, lw)
+    lower_product(product, lw)
     return True
 
 
@@ -125,14 +129,20 @@ class Product:
         """The arguments c, c_row, c_column, beta; none without c. `swapped` for a kernel that computes y transposed."""
         if self.c is None:
             return []
-        row, column = broadcast_strides(self.c_shape or self.c.shape, (self.m, self.n))
-        if swapped:
-            row, column = column, row
-        return [self.c, np.int64(row), np.int64(column), np.float32(self.beta)]
+        return [self.c, *(np.int64(s) for s in self._c_strides(swapped)), np.float32(self.beta)]
 
-    def kernel(self, template: str, entry: str) -> Kernel:
-        """The kernel of `template` for this product's types, addend and epilogue."""
-        return tile_kernel(template, entry, {"T": self.storage, "HAS_C": int(self.c is not None)}, self.tail)
+    def _c_strides(self, swapped: bool) -> tuple[int, ...]:
+        assert self.c is not None
+        strides = broadcast_strides(self.c_shape or self.c.shape, (self.m, self.n))
+        return strides[::-1] if swapped else strides
+
+    def kernel(self, template: str, entry: str, swapped: bool = False, **defines: int) -> Kernel:
+        """The kernel of `template` for this product's types, addend (HAS_C of tile.h) and epilogue."""
+        has_c = 0
+        if self.c is not None:
+            bias = self.alpha == self.beta == 1 and self._c_strides(swapped) == (0, 1)
+            has_c = 2 if bias else 1
+        return tile_kernel(template, entry, {"T": self.storage, "HAS_C": has_c, **defines}, self.tail)
 
 
 def lower_product(product: Product, lw: Lowering) -> None:
@@ -145,6 +155,8 @@ def lower_product(product: Product, lw: Lowering) -> None:
             _lower_dots(p, lw, swapped=False)
         else:
             _lower_columns(p, lw)
+    elif not p.b.is_constant and p.k <= UNPACKED_DEPTH:
+        _lower_unpacked(p, lw)
     else:
         _lower_panels(p, lw)
 
@@ -159,7 +171,7 @@ def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
     a_steps, b_steps = p.steps(p.a_batch, p.m * p.k), p.steps(p.b_batch, p.n * p.k)
     groups = ceil_div(rows, 8)
     each = pieces(groups, 16.0 * p.k * vectors, lw.facts)
-    kernel = p.kernel("gemv.cl", "gemv_dots")
+    kernel = p.kernel("gemv.cl", "gemv_dots", swapped)
     args: list[Arg] = [x, w, *c_args, p.tail.output, np.int64(vectors), np.int64(rows), np.int64(p.k), np.int64(each)]
     args += [*batch, *((b_steps, a_steps) if swapped else (a_steps, b_steps)), np.float32(p.alpha), *p.tail.args]
     lw.launch(kernel, args, (ceil_div(groups, each), 1, math.prod(p.batch)))
@@ -187,8 +199,18 @@ def _lower_panels(p: Product, lw: Lowering) -> None:
         lw.launch(kernel, args, (ceil_div(panels, each), 1, matrices))
         return
     rows, each = cut(p.m, panels, p.k, matrices, lw)
-    kernel = p.kernel("gemm.cl", "gemm_panels")
     args = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(rows), np.int64(each), *stack]
+    lw.launch(p.kernel("gemm.cl", "gemm_panels"), args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
+
+
+def _lower_unpacked(p: Product, lw: Lowering) -> None:
+    """Register tiles where b is met once: each work-item packs the panels it needs."""
+    panels, matrices = ceil_div(p.n, PANEL), math.prod(p.batch)
+    rows, each = cut(p.m, panels, p.k, matrices, lw)
+    args: list[Arg] = [rows_of_a(p, lw), p.b, *p.addend(), p.tail.output]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, p.k, rows, each)]
+    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
+    kernel = p.kernel("gemm_unpacked.cl", "gemm_unpacked", W_TRANSPOSED=int(p.b_transposed))
     lw.launch(kernel, args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
 
 
