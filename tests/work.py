@@ -137,3 +137,9 @@ def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "the condition never became true"
         time.sleep(0.002)
+
+
+def read_zero() -> float:
+    """A whole use of the library, for child processes: 0.0."""
+    with webnn_cl.ML().create_context() as context:
+        return float(context.read_tensor(context.create_tensor([], readable=True)))

@@ -247,7 +247,6 @@ class MLContext(SharingMixin):
         timeline = self._timeline
         timeline.throttle()
         with timeline.lock:
-            fork.check()
             bound_inputs, bound_outputs = bind(self, graph, inputs, outputs)
             enqueue_graph(timeline, graph, bound_inputs, bound_outputs)
 
@@ -278,6 +277,9 @@ class MLContext(SharingMixin):
     def _lose(self, message: str, failure: type[InvalidStateError] = InvalidStateError) -> None:
         """End everything; what is pending fails with `failure`."""
         timeline = self._timeline
+        if fork.forked:  # the lock may be held by a thread that the child doesn't have
+            timeline.lost = timeline.lost or message
+            return
         with timeline.lock:
             if timeline.lost is not None:
                 return

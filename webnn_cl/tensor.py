@@ -12,6 +12,7 @@ import numpy as np
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.dtypes import DataType
 from webnn_cl.errors import InvalidStateError, MLTypeError
+from webnn_cl.opencl import fork
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -97,6 +98,9 @@ class MLTensor:
         self._end("the tensor was destroyed")
 
     def _end(self, reason: str, failure: type[InvalidStateError] = InvalidStateError) -> None:
+        if fork.forked:  # the lock may be held by a thread that the child doesn't have
+            self._destroyed = self._destroyed or reason
+            return
         with self._context._timeline.lock:
             if self._destroyed:
                 return

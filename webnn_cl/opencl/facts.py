@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +28,17 @@ def device_type(device: Any) -> str:
     return "+".join(name for bit, name in _TYPES if bits & bit) or "unknown"
 
 
+def _takes_cpu_kernels(kind: str) -> bool:
+    given = os.environ.get("WEBNN_CL_KERNELS", "").lower()
+    return given == "cpu" if given in ("cpu", "gpu") else "cpu" in kind.split("+")
+
+
 @dataclass(frozen=True)
 class DeviceFacts:
     """Facts about one OpenCL device; a number the runtime reports as 0 means unknown.
 
-    `is_cpu` is true when the device counts itself among the CPUs (simulators may claim more types at once).
+    `is_cpu` is true when the device counts itself among the CPUs (simulators may claim more types at once); it
+    chooses the family of kernels, and WEBNN_CL_KERNELS=cpu or =gpu overrules it.
     `mem_base_align_bytes` is the alignment that an offset into a buffer needs to become a sub-buffer.
     `key` is a stable text of platform, device and driver version, for caches and tuning tables.
     """
@@ -74,7 +81,7 @@ class DeviceFacts:
             platform=names[0],
             driver_version=names[2],
             type=kind,
-            is_cpu="cpu" in kind.split("+"),
+            is_cpu=_takes_cpu_kernels(kind),
             has_fp16="cl_khr_fp16" in extensions,
             has_fp64="cl_khr_fp64" in extensions,
             unified_memory=bool(ask(device, "host_unified_memory", False)),

@@ -6,10 +6,11 @@ From the first platform query on, a child made by ``os.fork`` is refused with a 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from webnn_cl.errors import InvalidStateError
 
-__all__ = ["check", "forked", "note_query"]
+__all__ = ["check", "forked", "in_child", "note_query"]
 
 _queried = False
 forked = False
@@ -34,6 +35,16 @@ def check() -> None:
 def _after_fork_in_child() -> None:
     global forked
     forked = forked or _queried
+    for renew in _renewals:
+        renew()
+
+
+def in_child(renew: Callable[[], None]) -> None:
+    """Call `renew` in every forked child: for locks that a thread of the parent may hold at the fork."""
+    _renewals.append(renew)
+
+
+_renewals: list[Callable[[], None]] = []
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from webnn_cl.errors import OperationError
+from webnn_cl.opencl import fork
 
 __all__ = ["Memory", "Storage", "allocate", "allocate_from", "live_buffers", "live_bytes", "padded"]
 
@@ -21,6 +22,14 @@ _lock = threading.RLock()
 _live_bytes = 0
 _live_buffers = 0
 _serials = itertools.count(1)
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+fork.in_child(_renew_lock)
 
 
 class Memory(cl.Buffer):  # type: ignore[misc]

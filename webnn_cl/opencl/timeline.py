@@ -283,7 +283,9 @@ class Timeline:
     # Bounds --------------------------------------------------------------------------------------------------
 
     def throttle(self) -> None:
-        """Wait for the oldest work when too much is in flight. Without the lock."""
+        """Refuse a forked child; wait for the oldest work when too much is in flight. Before taking the lock."""
+        if fork.forked:
+            fork.check()
         while self._marked_commands > MAX_COMMANDS or self._marked_bytes > self.max_bytes:
             with self.lock:
                 if not self._marks:
