@@ -604,6 +604,7 @@ def test_build_more_than_once(context: webnn_cl.MLContext, asynchronous: bool) -
     ):
         with pytest.raises(InvalidStateError):
             again()
+    assert isinstance(builder.build_async({"c": build.c}).exception(60), InvalidStateError)
     graph = first.result(60) if asynchronous else first
     assert context.compute(graph, {"a": [1, 2], "b": [3, 4]})["c"].tolist() == [4, 6]
 
@@ -613,6 +614,7 @@ def test_a_refused_build_leaves_the_builder_usable(context: webnn_cl.MLContext) 
     for outputs in ({"a": build.a}, {}, {"": build.c}, {"c": None}, {"c": Build(context).c}, None):
         with pytest.raises(MLTypeError):
             build.builder.build(outputs)  # type: ignore[arg-type]
+        assert isinstance(build.builder.build_async(outputs).exception(60), MLTypeError)  # type: ignore[arg-type]
     build.builder.build({"c": build.c})
     with pytest.raises(InvalidStateError):
         build.builder.build({"c": build.c})

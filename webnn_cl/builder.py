@@ -11,7 +11,8 @@ import numpy as np
 from webnn_cl.arrays import described_data
 from webnn_cl.compiler.ir import Constant, Graph, TensorDesc, Value
 from webnn_cl.dtypes import cast_parameter, dtype_of, normalize_data_type
-from webnn_cl.errors import InvalidStateError, MLTypeError, argument_error, printable
+from webnn_cl.errors import InvalidStateError, MLError, MLTypeError, argument_error, printable
+from webnn_cl.future import MLFuture, run_in_thread
 from webnn_cl.graph import MLGraph
 from webnn_cl.operand import MLOperand
 from webnn_cl.ops.activation import ActivationMixin
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from webnn_cl.context import MLContext
-    from webnn_cl.future import MLFuture
 
 __all__ = ["MLGraphBuilder"]
 
@@ -187,10 +187,12 @@ class MLGraphBuilder(
         return MLGraph(self._context, graph)
 
     def build_async(self, outputs: Mapping[str, MLOperand]) -> MLFuture[MLGraph]:
-        """As `build`, compiled on another thread; failures of the compilation arrive through the future."""
-        from webnn_cl.future import run_in_thread
-
-        context, graph = self._context, self._claim(outputs)
+        """As `build`, compiled on another thread; every failure arrives through the future."""
+        context = self._context
+        try:
+            graph = self._claim(outputs)
+        except MLError as error:
+            return MLFuture.rejected(error)
         return run_in_thread(lambda: MLGraph(context, graph), "webnn_cl build")
 
     def _claim(self, outputs: Mapping[str, MLOperand]) -> Graph:
