@@ -105,7 +105,7 @@ def lower_local_product(product: Product, lw: Lowering) -> bool:
 
 def lower_local_conv(conv: Convolution, lw: Lowering) -> bool:
     """Launch a conv2d; False when a group has few channels, or no tile fits the device."""
-    image, output = conv.input, conv.output
+    output = conv.output
     pixels, outputs, stack = output.height * output.width, conv.outputs_a_group, output.batch * conv.groups
     last = output.layout == "nhwc"
     rows, columns = (pixels, outputs) if last else (outputs, pixels)
@@ -115,8 +115,7 @@ def lower_local_conv(conv: Convolution, lw: Lowering) -> bool:
     inputs, tail = conv.node.inputs, lw.tail(conv.node)
     bias = [inputs["bias"]] if "bias" in inputs else []
     defines = {"T": dtype_of(conv.node.output.data_type).storage, "HAS_BIAS": len(bias), "CHANNELS_LAST": int(last)}
-    extents = [dims((i.height, i.width, *i.strides)) for i in (image, output)]
-    args: list[Arg] = [inputs["input"], inputs["filter"], *bias, tail.output, *extents, *conv.geometry()[2:]]
+    args: list[Arg] = [inputs["input"], inputs["filter"], *bias, tail.output, *conv.geometry()]
     args += [dims(conv.filter.strides), *tail.args]
     _launch("conv_local", defines | tile.defines(), tail, args, (columns, rows, stack), tile, lw)
     return True

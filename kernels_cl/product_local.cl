@@ -1,0 +1,80 @@
+// y[b, m, n] = alpha * sum over k of a[b, m, k] * w[b, k, n] + beta * c[m, n] on GPUs, accumulated in float32.
+// a and w lie by row and column strides (either may be transposed); local_tiles.h says how a group works.
+
+// Storage type of the operands and of the result.
+#ifndef T
+#define T float
+#endif
+// Results of one work-item, depth of a tile, work-items of a group.
+#ifndef LOCAL_RM
+#define LOCAL_RM 4
+#define LOCAL_RN 4
+#define LOCAL_TK 16
+#define LOCAL_GX 16
+#define LOCAL_GY 16
+#endif
+// 1: neighbouring work-items load along k (which is contiguous), 0: along m, or n.
+#ifndef A_ALONG_K
+#define A_ALONG_K 1
+#endif
+#ifndef W_ALONG_K
+#define W_ALONG_K 0
+#endif
+// 1: c is added; c_row and c_column are its strides, 0 where it repeats.
+#ifndef HAS_C
+#define HAS_C 0
+#endif
+#ifndef EMIT
+#define EMIT(y, i, v) STORE(T, y, i, v)
+#endif
+#ifndef EXTRA_ARGS
+#define EXTRA_ARGS
+#endif
+
+#if HAS_C
+#define C_ARGUMENTS const __global T *c, IDX c_row, IDX c_column, float beta,
+#define ADDED(m, n) + beta * LOAD(T, c, (m) * c_row + (n) * c_column)
+#else
+#define C_ARGUMENTS
+#define ADDED(m, n)
+#endif
+
+kernel void product_local(const __global T *a, const __global T *w, C_ARGUMENTS __global T *y, IDX M, IDX N, IDX K,
+                          IDX a_row, IDX a_column, IDX w_row, IDX w_column, int batch_rank, dims_t batch, dims_t a_step,
+                          dims_t w_step, float alpha EXTRA_ARGS) {
+  LOCAL_MEMORY(as, bs)
+  const int lx = get_local_id(0), ly = get_local_id(1), id = ly * LOCAL_GX + lx;
+  const IDX m0 = (IDX)get_group_id(1) * LOCAL_TM, n0 = (IDX)get_group_id(0) * LOCAL_TN;
+  const IDX matrix = get_group_id(2);
+  IDX rest = matrix;
+  for (int d = batch_rank - 1; d >= 0; d--) {
+    const IDX above = rest / batch.d[d], at = rest - above * batch.d[d];
+    a += at * a_step.d[d];
+    w += at * w_step.d[d];
+    rest = above;
+  }
+  float acc[LOCAL_RM][LOCAL_RN];
+  LOCAL_CLEAR(acc)
+  for (IDX k0 = 0; k0 < K; k0 += LOCAL_TK) {
+    for (int t = id; t < LOCAL_TM * LOCAL_TK; t += LOCAL_THREADS) {
+      const int k = A_ALONG_K ? t % LOCAL_TK : t / LOCAL_TM, i = A_ALONG_K ? t / LOCAL_TK : t % LOCAL_TM;
+      const bool inside = m0 + i < M && k0 + k < K;
+      as[k][i] = inside ? LOAD(T, a, (m0 + i) * a_row + (k0 + k) * a_column) : 0.0f;
+    }
+    for (int t = id; t < LOCAL_TN * LOCAL_TK; t += LOCAL_THREADS) {
+      const int k = W_ALONG_K ? t % LOCAL_TK : t / LOCAL_TN, j = W_ALONG_K ? t / LOCAL_TK : t % LOCAL_TN;
+      const bool inside = n0 + j < N && k0 + k < K;
+      bs[k][j] = inside ? LOAD(T, w, (k0 + k) * w_row + (n0 + j) * w_column) : 0.0f;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    LOCAL_MULTIPLY(as, bs, acc, lx, ly)
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (int r = 0; r < LOCAL_RM; r++) {
+    const IDX m = m0 + ly + r * LOCAL_GY;
+    for (int q = 0; q < LOCAL_RN; q++) {
+      const IDX n = n0 + lx + q * LOCAL_GX;
+      if (m < M && n < N) EMIT(y, (matrix * M + m) * N + n, (alpha * acc[r][q] ADDED(m, n)));
+    }
+  }
+}
