@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer", "NodeRecord", "Scope"]
 
+_BY_VALUES = "the shape of its result depends on values that are computed on the device"
+_RANDOM = "its result is random"
+_REASONS = {
+    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), _BY_VALUES),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"), _RANDOM),
+    "ImageDecoder": "it decodes a file format",
+}
 MAX_NODES = 100_000  # nodes of one import, all iterations of unrolled loops counted
 MAX_DEPTH = 64  # functions and subgraphs inside each other
 
@@ -221,7 +228,7 @@ class Importer:
         where = f" of domain {node.domain!r}" if node.domain else ""
         if schema_of(node.op_type, version, node.domain) is None:
             return f"operator {node.op_type}{where} is unknown in operator set {version}"
-        return f"operator {node.op_type}{where} is not expressible with WebNN operators"
+        return _REASONS.get(node.op_type, f"operator {node.op_type}{where} has no counterpart in WebNN")
 
     def _fold(self, node: Node, inputs: list[Value | None], scope: Scope, version: int) -> list[Value] | None:
         if not all(v is None or isinstance(v, Known) for v in inputs) or not inputs:

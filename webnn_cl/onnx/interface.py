@@ -67,8 +67,9 @@ def input_specs(model: Model) -> dict[str, Spec]:
 
 
 def output_specs(model: Model) -> dict[str, Spec]:
-    """The graph's outputs."""
-    return {v.name: _spec(v) for v in model.graph.output}
+    """The graph's outputs; their types are facts for readers only, so a missing one is no fault."""
+    untyped = {v.name: Spec(v.name, "tensor", "undefined", None) for v in model.graph.output}
+    return untyped | {v.name: _spec(v) for v in model.graph.output if v.type.WhichOneof("value")}
 
 
 def _spec(value: Any) -> Spec:

@@ -157,15 +157,15 @@ def bitwise_not(c: Call) -> MLOperand:
 
 @op("BitShift")
 def bit_shift(c: Call) -> MLOperand:
-    """Shifts by the width or more give 0 (-1 for negative numbers shifted right); C leaves them undefined."""
+    """Shifts by the width or more, or by less than 0, give 0 (-1 for negative numbers shifted right)."""
     direction = c.text("direction")
     if direction not in ("LEFT", "RIGHT"):
         c.refuse(f"direction {direction!r}")
     a, b, dtype = c.x(0), c.x(1), c.dtype(0)
     bits = int("".join(ch for ch in dtype if ch.isdigit()))
     if direction == "LEFT":
-        return wrap_short(c, expression(c, f"b < {bits} ? a << b : a ^ a", a=a, b=b), dtype)
-    return expression(c, f"b < {bits} ? a >> b : (a < 0 ? ~(a ^ a) : a ^ a)", a=a, b=b)
+        return wrap_short(c, expression(c, f"(b >= 0 && b < {bits}) ? a << b : a ^ a", a=a, b=b), dtype)
+    return expression(c, f"(b >= 0 && b < {bits}) ? a >> b : (a < 0 ? ~(a ^ a) : a ^ a)", a=a, b=b)
 
 
 @op("Where")

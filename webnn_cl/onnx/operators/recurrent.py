@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 MAX_STEPS = 1024
-_WEBNN = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu"}
-_DIRECTIONS = {"forward": "forward", "reverse": "backward", "bidirectional": "both"}
+_Function = Literal["sigmoid", "tanh", "relu"]
+_WEBNN: dict[str, _Function] = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu"}
+_DIRECTIONS: dict[str, Literal["forward", "backward", "both"]] = {
+    "forward": "forward", "reverse": "backward", "bidirectional": "both",
+}  # fmt: skip
 Activation = Callable[["MLOperand"], "MLOperand"]
 
 
@@ -103,7 +106,7 @@ def _outputs(c: Call, r: _Recurrent, sequence: MLOperand | None, *states: MLOper
     return [sequence, *states]
 
 
-def _plain(c: Call, r: _Recurrent, count: int) -> list[str] | None:
+def _plain(c: Call, r: _Recurrent, count: int) -> list[_Function] | None:
     """The activations in WebNN's terms where one WebNN operator does it all, else None."""
     names = [_WEBNN.get(n) for n in r.names]
     same = r.directions == 1 or names[:count] == names[count:]

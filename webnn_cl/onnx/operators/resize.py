@@ -152,7 +152,7 @@ def _nearest(c: Call, x: MLOperand, axes: list[_Axis], coordinates: str, roundin
     for a in axes:
         at = _positions(c, a, coordinates)
         # Sizes are rounded numbers: a position a hair beside a tie or a whole number means that number.
-        near = np.round(at, 8)
+        near = np.round(at, 5)
         rounded = {
             "round_prefer_floor": np.ceil(near - 0.5),
             "round_prefer_ceil": np.floor(near + 0.5),
@@ -179,7 +179,7 @@ def _nearest_resample(c: Call, x: MLOperand, tables: list[tuple[_Axis, Array]]) 
         return None
     for a, index in tables:
         at = np.clip((np.arange(a.result) + 0.5) * a.size / a.result - 0.5, 0, a.size - 1)
-        if np.any(np.ceil(np.round(at - 0.5, 8)).astype(np.int32) != index) or np.any(np.abs((at - 0.5) % 1) < 1e-6):
+        if np.any(np.ceil(np.round(at - 0.5, 5)).astype(np.int32) != index) or np.any(np.abs((at - 0.5) % 1) < 1e-6):
             return None
     return _resample(c, x, [a for a, _ in tables], "nearest-neighbor")
 

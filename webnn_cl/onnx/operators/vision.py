@@ -138,7 +138,8 @@ def _taps(c: Call, normalized: MLOperand, size: int) -> list[_Tap]:
         at = c.b.mul(c.b.sub(c.b.mul(shifted, c.scalar(size, shifted)), one), half)
         low, high = -0.5, size - 0.5
     at = c.b.round_even(at) if mode == "nearest" else at
-    at = _brought_in(c, at, size, low, high, padding)
+    if not mode.endswith("cubic"):  # as in PyTorch and onnxruntime, cubic neighbours are moved one by one
+        at = _brought_in(c, at, size, low, high, padding)
     if mode == "nearest":
         offsets: list[tuple[int, MLOperand | None]] = [(0, None)]
         first = at if padding == "zeros" else c.b.round_even(at)
