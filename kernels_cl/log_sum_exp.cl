@@ -20,9 +20,10 @@
 #define RUN 2048  // elements of a row between two looks at the largest one: they stay in the nearest cache
 #define ROWS 16   // rows of columns, likewise
 
-// exp(x) for x <= 0. NaN passes through.
-#define EXP8(x) wn_exp_negative8((x), (float8)(0.0f))
-#define EXP1(x) wn_exp_negative1((x), 0.0f)
+// 2^64 exp(x) for x <= 0. NaN passes through.
+#define EXP8(x) wn_exp_scaled8(x)
+#define EXP1(x) wn_exp_scaled1(x)
+#define SCALE 0x1p-64f
 // -infinity as the largest element must not give infinity - infinity.
 #define SHIFT8(m) SEL8((m), (float8)(0.0f), (m) == (float8)(-INFINITY))
 #define SHIFT1(m) SEL1((m), 0.0f, (m) == -INFINITY)
@@ -37,10 +38,10 @@ static inline float sum_lanes(float8 v) {
   return ((v.s0 + v.s4) + (v.s2 + v.s6)) + ((v.s1 + v.s5) + (v.s3 + v.s7));
 }
 
-// m is the largest element but for NaN, sum that of the exponentials relative to it. An infinity makes the sum NaN
-// as NaN does, so where there is one the elements are looked at again.
+// m is the largest element but for NaN, sum that of the exponentials relative to it. Where m is infinite, sum can't
+// tell NaN from the rest, so the elements are looked at again.
 static inline float log_sum_exp_result(float m, float sum, const __global X *x, IDX n, IDX step) {
-  if (m < INFINITY) return SHIFT1(m) + log(sum);
+  if (m > -INFINITY && m < INFINITY) return m + log(sum * SCALE);
   for (IDX i = 0; i < n; i++) {
     const float v = LOAD(X, x, i * step);
     if (v != v) return v;
@@ -70,14 +71,14 @@ static inline float log_sum_exp_run(const __global X *x, IDX n) {
     const float shift = SHIFT1(larger);
     float8 more = (float8)(0.0f);
     for (; i + 8 <= stop; i += 8) more += EXP8(LOAD8(X, x, i) - shift);
-    sum8 = sum8 * EXP1(m - shift) + more;
+    sum8 = sum8 * (EXP1(m - shift) * SCALE) + more;
     m = larger;
   }
   sum = sum_lanes(sum8);
   for (; i < n; i++) {
     const float v = LOAD(X, x, i);
     const float larger = v > m ? v : m;
-    sum = sum * EXP1(m - SHIFT1(larger)) + EXP1(v - SHIFT1(larger));
+    sum = sum * (EXP1(m - SHIFT1(larger)) * SCALE) + EXP1(v - SHIFT1(larger));
     m = larger;
   }
   return log_sum_exp_result(m, sum, x, n, 1);
@@ -122,7 +123,7 @@ static inline void log_sum_exp_wide(const __global X *x, IDX rows, IDX inner, ID
         larger = SEL8(larger, a, a > larger);
       }
       const float8 shift = SHIFT8(larger);
-      float8 more = sum[v] * EXP8(m[v] - shift);
+      float8 more = sum[v] * (EXP8(m[v] - shift) * SCALE);
       for (IDX k = 0; k < count; k++) more += EXP8(LOAD8(X, p, k * inner) - shift);
       sum[v] = more;
       m[v] = larger;
@@ -147,10 +148,10 @@ kernel void log_sum_exp_columns(const __global X *x, __global Y *y, IDX n, IDX i
     const IDX to = (o * parts + (IDX)get_global_id(1)) * inner + column;
     log_sum_exp_wide(from, rows, inner, vectors, m, sum);
     for (IDX v = 0; v < vectors; v++) {
-      if (any(m[v] == (float8)(INFINITY))) {
+      if (any(m[v] - m[v] != (float8)(0.0f))) {
         for (int k = 0; k < 8; k++) EMIT(y, to + v * 8 + k, log_sum_exp_column(from + v * 8 + k, rows, inner));
       } else {
-        EMIT8(y, to + v * 8, SHIFT8(m[v]) + log(sum[v]));
+        EMIT8(y, to + v * 8, m[v] + log(sum[v] * SCALE));
       }
     }
     for (IDX k = vectors * 8; k < width; k++) EMIT(y, to + k, log_sum_exp_column(from + k, rows, inner));

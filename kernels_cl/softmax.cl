@@ -22,9 +22,10 @@
 #define SHORT 64   // rows whose exponentials fit into private memory
 #define ROWS 16    // rows between two looks at the largest elements
 
-// exp(x) for x <= 0. NaN passes through, and so does infinity - infinity.
-#define EXP8(x) wn_exp_negative8((x), (float8)(0.0f))
-#define EXP1(x) wn_exp_negative1((x), 0.0f)
+// 2^64 exp(x) for x <= 0: the factor, which keeps subnormals apart, cancels in the quotient. NaN passes through.
+#define EXP8(x) wn_exp_scaled8(x)
+#define EXP1(x) wn_exp_scaled1(x)
+#define SCALE 0x1p-64f
 // Where all elements so far are -infinity, differences must not be NaN yet: there may be others.
 #define SHIFT8(m) SEL8((m), (float8)(0.0f), (m) == (float8)(-INFINITY))
 
@@ -63,7 +64,7 @@ static inline float largest_of(const __global T *x, IDX n) {
   return m;
 }
 
-// Sum of exp(x - m).
+// Sum of the exponentials of x - m.
 static inline float sum_of(const __global T *x, __global T *y, IDX n, float m) {
   float8 sum8 = (float8)(0.0f);
   IDX i = 0;
@@ -142,11 +143,11 @@ kernel void softmax_join(const __global T *x, __global T *y, const __global floa
   float m = -INFINITY;
   for (IDX k = 0; k < parts; k++) m = pairs[2 * k] > m ? pairs[2 * k] : m;
   float sum = 0.0f;
-  for (IDX k = 0; k < parts; k++) sum += pairs[2 * k + 1] * EXP1(pairs[2 * k] - m);
+  for (IDX k = 0; k < parts; k++) sum += pairs[2 * k + 1] * (EXP1(pairs[2 * k] - m) * SCALE);
   const IDX begin = part * chunk;
   const IDX length = begin + chunk < n ? chunk : n - begin;
 #ifdef WAIT_IN_RESULT
-  const float scale = EXP1(pairs[2 * part] - m) / sum;
+  const float scale = EXP1(pairs[2 * part] - m) * SCALE / sum;
 #else
   const float scale = 1.0f / sum;
 #endif
@@ -198,7 +199,7 @@ static inline void column_sums(const __global T *x, IDX n, IDX inner, IDX width,
         larger = SEL8(larger, a, a > larger);
       }
       const float8 shift = SHIFT8(larger);
-      float8 more = sum[v] * EXP8(m[v] - shift);
+      float8 more = sum[v] * (EXP8(m[v] - shift) * SCALE);
       for (IDX k = 0; k < count; k++) more += EXP8(column_load(p, k * inner, lanes) - shift);
       sum[v] = more;
       m[v] = larger;
