@@ -41,8 +41,20 @@ def bind(
     # Two tensors never share a Storage, so equal storages are equal tensors.
     if len({s for _, s in bound_inputs} | {s for _, s in bound_outputs}) != len(inputs) + len(outputs):
         _explain(context, graph, inputs, outputs)
+    _check_overlap(bound_inputs, bound_outputs)
     graph._checked = tuple([(k, k[1], s.serial) for k, s in side] for side in (bound_inputs, bound_outputs))
     return bound_inputs, bound_outputs
+
+
+def _check_overlap(inputs: Bound, outputs: Bound) -> None:
+    """MLTypeError when an output lies in the same imported memory as another tensor of the dispatch."""
+    for (side, name), storage in outputs:
+        for (other_side, other_name), other in (*inputs, *outputs):
+            if other in storage.aliases:
+                raise argument_error(
+                    "dispatch", f"{side}puts[{name!r}]", f"memory that overlaps that of {other_side}puts[{other_name!r}]",
+                    "outputs in memory of their own",
+                )  # fmt: skip
 
 
 def _as_before(checked: list[tuple[tuple[str, str], str, int]], given: Mapping[str, MLTensor]) -> Bound | None:

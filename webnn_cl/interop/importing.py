@@ -148,7 +148,7 @@ def _check_host_memory(buffer: Any) -> None:
     """MLTypeError when a CPU kernel's aligned vector loads could fault on the host memory behind the buffer."""
     if not int(buffer.flags) & cl.mem_flags.USE_HOST_PTR:
         return
-    address = int(buffer.get_info(cl.mem_info.HOST_PTR) or 0)
+    address = buffer.get_host_array((buffer.size,), np.uint8).ctypes.data
     if address % HOST_ALIGNMENT:
         raise argument_error(
             _WHERE, "buffer", f"USE_HOST_PTR memory at {address:#x}", f"memory aligned to {HOST_ALIGNMENT} bytes"

@@ -201,10 +201,10 @@ class Lease:
                 timeline.completion.watch(event, grip.note)
             timeline.completion.watch(None, lambda _: grip.give_back())
             return True
-        if events:
-            with timeline.lock:
+        with timeline.lock:
+            if events:
                 cl.enqueue_barrier(timeline.queue, wait_for=events)
-                timeline.queue.flush()
+            timeline.queue.flush()
         return False
 
     def _check_open(self) -> None:
