@@ -87,7 +87,7 @@ def failures(context: Any, cases: Sequence[Case]) -> list[str]:
             batch.graph.destroy()
     except Exception as error:  # whatever it is, find the case that does it
         if len(cases) == 1:
-            return [f"{cases[0].name}: {type(error).__name__}: {error}"]
+            return [f"{cases[0].name}: {type(error).__name__}: {str(error)[:400]}"]
         middle = len(cases) // 2
         return failures(context, cases[:middle]) + failures(context, cases[middle:])
     found = []
