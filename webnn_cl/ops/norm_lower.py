@@ -19,15 +19,19 @@ from webnn_cl.ops.widen import widen
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
+    from webnn_cl.opencl.facts import DeviceFacts
 
 __all__ = ["epilogue_run", "lower_instance_norm", "lower_layer_norm"]
 
 LANES = 8
-# A group longer than this does not stay in a core's cache between the passes over it.
-ROW_IN_CACHE, COLUMN_IN_CACHE = 1 << 16, 1 << 11
-ROW_CHUNK, COLUMN_CHUNK = 1 << 13, 1 << 10
-# Groups this short are not worth a second launch, however few they are.
-SHORT_ROW, SHORT_COLUMN = 1 << 12, 1 << 8
+WIDEST = 256  # columns of a work-item of norm_columns.cl
+# Elements that a work-item takes of groups that are cut, and most elements of work that is not cut: they stay in a core's
+# cache from the first pass to the last.
+CHUNK, WHOLE = 1 << 13, 1 << 17
+# A work-item has at least so many elements, and a core so many work-items, where there are enough.
+ITEM, ITEMS_PER_CORE = 1 << 14, 4
+# Beyond so many elements a row, scale and bias fall out of the first cache: several rows share their loads.
+LONG_ROW = 2560
 BY_CHANNEL, BY_REDUCED = 1, 2
 
 
@@ -65,10 +69,19 @@ class Groups:
         return math.prod(extent for extent, _ in self.reduced)
 
     @property
-    def items(self) -> int:
-        """Groups, or blocks of eight of them."""
-        *outer, inner = (extent for extent, _ in self.kept)
-        return math.prod(outer) * (-(-inner // LANES) if self.columns else inner)
+    def groups(self) -> int:
+        """Groups, or sets of neighbouring ones in columns."""
+        extents = [extent for extent, _ in self.kept]
+        return math.prod(extents[:-1] if self.columns else extents)
+
+    @property
+    def width(self) -> int:
+        """Neighbouring columns."""
+        return self.kept[-1][0]
+
+    def layout(self) -> list[Arg]:
+        """The arguments `shape` and `strides` of the kernels."""
+        return [dims([part[k] for part in (*self.kept, *self.reduced)]) for k in range(2)]
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
@@ -125,42 +138,72 @@ def _in_order(lw: Lowering, value: Value, axes: Sequence[int]) -> Buffer:
 def _lower_groups(
     node: Node, lw: Lowering, groups: Groups, parameters: dict[str, Buffer], index: int, channels: int
 ) -> None:
-    """One launch, or three where groups are too long for a cache or too few for the cores."""
     x, tail = node.inputs["input"], lw.tail(node)
     defines: dict[str, object] = {
         "T": dtype_of(x.data_type).storage,
-        "COLUMNS": int(groups.columns),
         "SCALE": index if "scale" in parameters else 0,
         "BIAS": index if "bias" in parameters else 0,
+        "ROWS": 4 if index == BY_REDUCED and parameters and groups.elements > LONG_ROW else 1,
     }
-    chunk = _chunk(groups, lw.facts.compute_units)
-    chunks = -(-groups.elements // chunk)
-    extents = [dims([part[k] for part in (*groups.kept, *groups.reduced)]) for k in range(2)]
-    sizes = dims((groups.elements, groups.items, channels, x.desc.size, chunk, chunks))
+    plan = _plan_columns(groups, x, lw.facts) if groups.columns else _plan_rows(groups, channels, lw.facts)
+    final = {**defines, **tail.defines}
+    headers = ("norm.h", *tail.headers)
     eps = np.float32(node.attrs["epsilon"])
+    layout = [*groups.layout(), plan.sizes]
     operands: list[Arg] = [x, *parameters.values(), tail.output]
-    if chunks == 1:
-        kernel = Kernel("norm.cl", "norm_all", defines | tail.defines | {"STAGE": 0}, tail.code, tail.headers)
-        lw.launch(kernel, [*operands, *extents, sizes, eps, *tail.args], (groups.items,))
+    if plan.chunks == 1:
+        kernel = Kernel(plan.template, plan.entry, final | {"STAGE": 0}, tail.code, headers)
+        lw.launch(kernel, [*operands, *layout, eps, *tail.args], plan.grid)
         return
-    lanes = LANES if groups.columns else 1
-    parts = lw.scratch(groups.items * chunks * 2 * 4 * lanes)
-    stats = lw.scratch(groups.items * 2 * 4 * lanes)
-    grid = (chunks, groups.items)
-    plain = defines | {"SCALE": 0, "BIAS": 0}
-    lw.launch(Kernel("norm.cl", "norm_chunks", plain | {"STAGE": 1}), [x, parts, *extents, sizes], grid)
-    lw.launch(Kernel("norm.cl", "norm_combine", plain | {"STAGE": 2}), [parts, stats, sizes, eps], (groups.items,))
-    kernel = Kernel("norm.cl", "norm_apply", defines | tail.defines | {"STAGE": 3}, tail.code, tail.headers)
-    lw.launch(kernel, [*operands, stats, *extents, sizes, *tail.args], grid)
+    parts, stats = lw.scratch(plan.stat_bytes * plan.chunks), lw.scratch(plan.stat_bytes)
+    plain = {"T": defines["T"]}
+
+    def stage(name: str, number: int) -> Kernel:
+        return Kernel(plan.template, f"{plan.entry}_{name}", plain | {"STAGE": number}, headers=("norm.h",))
+
+    lw.launch(stage("chunks", 1), [x, parts, *layout], plan.grid)
+    lw.launch(stage("combine", 2), [parts, stats, plan.sizes, eps], plan.stat_grid)
+    kernel = Kernel(plan.template, f"{plan.entry}_apply", final | {"STAGE": 3, "ROWS": 1}, tail.code, headers)
+    lw.launch(kernel, [*operands, stats, *layout, *tail.args], plan.grid)
 
 
-def _chunk(groups: Groups, compute_units: int) -> int:
-    """Reduced elements that one work-item takes."""
-    n = groups.elements
-    fits, chunk, short = (
-        (COLUMN_IN_CACHE, COLUMN_CHUNK, SHORT_COLUMN) if groups.columns else (ROW_IN_CACHE, ROW_CHUNK, SHORT_ROW)
-    )
-    enough = groups.items >= 2 * compute_units
-    if n <= short or (n <= fits and enough):
-        return n
-    return min(chunk, max(short, -(-n * groups.items // (8 * compute_units))) if not enough else chunk)
+@dataclass(frozen=True)
+class Plan:
+    """How the work is cut: the kernels, their argument `sizes`, work-items, and bytes of one set of statistics."""
+
+    template: str
+    entry: str
+    sizes: bytes
+    chunks: int
+    grid: tuple[int, ...]
+    stat_grid: tuple[int, ...]
+    stat_bytes: int
+
+
+def _plan_rows(groups: Groups, channels: int, facts: DeviceFacts) -> Plan:
+    n, count = groups.elements, groups.groups
+    items = ITEMS_PER_CORE * (facts.compute_units or 8)
+    whole = n <= CHUNK or (n <= WHOLE and count >= items)
+    chunk = n if whole else CHUNK
+    chunks = -(-n // chunk)
+    each = max(1, min(ITEM // n, count // items))
+    sizes = dims((n, count, channels, chunk, chunks, each))
+    grid = (-(-count // each),) if whole else (chunks, count)
+    return Plan("norm_rows.cl", "norm_rows", sizes, chunks, grid, (count,), 12 * count)
+
+
+def _plan_columns(groups: Groups, x: Value, facts: DeviceFacts) -> Plan:
+    n, outer, pitch = groups.elements, groups.groups, -(-groups.width // LANES) * LANES
+    items = ITEMS_PER_CORE * (facts.compute_units or 8)
+    width = min(pitch, WIDEST)
+    while width > 4 * LANES and (n * width > WHOLE or -(-pitch // width) * outer < items):
+        width = -(-width // 2 // LANES) * LANES
+    whole = n <= 64 or (n * width <= WHOLE and -(-pitch // width) * outer >= items)
+    if not whole:
+        width = min(pitch, WIDEST)
+    blocks = -(-pitch // width)
+    chunk = n if whole else min(max(64, 8 * CHUNK // width), max(64, -(-n * blocks * outer // items)))
+    chunks = -(-n // chunk)
+    sizes = dims((n, x.desc.size, pitch, chunk, chunks, width))
+    grid = (blocks, chunks, outer)
+    return Plan("norm_columns.cl", "norm_columns", sizes, chunks, grid, (pitch // LANES, outer), 12 * pitch * outer)
