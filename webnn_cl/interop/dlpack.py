@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyopencl as cl
 
 from webnn_cl.dtypes import dtype_of
@@ -53,42 +54,15 @@ class _Versioned(ctypes.Structure):
 
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-
-_api = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
-    ("PyCapsule_New", _api)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-_pointer_of_dying = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
-_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _api))
-_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", _api))
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 
 # Names must outlive the capsules, which keep the pointer only.
 _LEGACY, _USED = b"dltensor", b"used_dltensor"
 _VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
-
-# Exported tensors by address, alive until their consumer calls the deleter.
-_exported: dict[int, tuple[Any, ...]] = {}
-
-
-def _delete(address: int) -> None:
-    entry = _exported.pop(address, None)
-    if entry is not None:
-        entry[-1].value -= 1
-
-
-def _capsule_dies(capsule: int) -> None:
-    """A capsule that nobody consumed still owns its tensor."""
-    if _is_valid(capsule, _LEGACY):
-        _delete(_pointer_of_dying(capsule, _LEGACY))
-
-
-# C function pointers, which must outlive every capsule.
-_delete_pointer, _capsule_dies_pointer = _Deleter(_delete), _Destructor(_capsule_dies)
 
 
 def opencl_device(queue: Any) -> tuple[int, int]:
@@ -96,25 +70,37 @@ def opencl_device(queue: Any) -> tuple[int, int]:
     return KDL_OPENCL, list(queue.context.devices).index(queue.device)
 
 
+class _Holder:
+    """Keeps a lease's buffer, and its count of capsules, as long as somebody has the capsule or what it held."""
+
+    def __init__(self, lease: Lease) -> None:
+        desc, self.buffer, self.count = lease.tensor._desc, lease.buffer, lease._capsules
+        # numpy's capsule needs an address; nobody reads there, since the pointer is replaced at once.
+        self.nowhere = ctypes.create_string_buffer(64)
+        typestr = dtype_of(desc.data_type).numpy.str
+        data = (ctypes.addressof(self.nowhere), False)
+        self.__array_interface__ = {"shape": desc.shape, "typestr": typestr, "data": data, "version": 3}
+        self.count.value += 1
+
+    def __del__(self) -> None:
+        self.count.value -= 1
+
+
 def export_lease(lease: Lease, options: Mapping[str, Any]) -> Any:
-    """A capsule whose data pointer is the lease's cl_mem handle; the lease counts it until it is deleted."""
+    """A capsule whose data pointer is the lease's cl_mem handle; the lease counts it until it is deleted.
+
+    numpy makes the capsule, because its destructor must be C: it may run while an exception is being raised.
+    """
     if options.get("copy"):
         raise BufferError("a lease shares its memory; a copy is what read_tensor gives")
     device = options.get("dl_device")
     if device is not None and tuple(device) != lease.__dlpack_device__():
         raise BufferError(f"a lease's memory is on device {lease.__dlpack_device__()}, not on {tuple(device)}")
-    desc, buffer, count = lease.tensor._desc, lease.buffer, lease._capsules
-    shape = (ctypes.c_int64 * max(desc.rank, 1))(*desc.shape)
-    dtype = dtype_of(desc.data_type)
-    tensor = _DLTensor(
-        buffer.int_ptr, *lease.__dlpack_device__(), desc.rank, _CODES[desc.data_type.rstrip("0123456789")],
-        dtype.size * 8, 1, ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), None, 0,
-    )  # fmt: skip
-    managed = _Managed(tensor, None, ctypes.cast(_delete_pointer, ctypes.c_void_p))
-    address = ctypes.addressof(managed)
-    _exported[address] = (managed, shape, buffer, count)
-    count.value += 1
-    return _new(address, _LEGACY, _capsule_dies_pointer)
+    capsule = np.asarray(_Holder(lease)).__dlpack__()
+    tensor = _Managed.from_address(_pointer(capsule, _LEGACY)).tensor
+    tensor.data = lease.buffer.int_ptr
+    tensor.device_type, tensor.device_id = lease.__dlpack_device__()
+    return capsule
 
 
 class View:

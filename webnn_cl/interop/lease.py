@@ -55,6 +55,8 @@ class Grip:
             self.returned = True
             self.storage.leased = False
             self.timeline.unhold(self.hold)
+            # A lease object that is kept must not keep the tensor's memory.
+            self.hold, self.storage = Hold(), Storage(None, 0)
 
     def note(self, error: BaseException | None) -> None:
         """Keep the failure of the user's work, if it failed."""
@@ -88,6 +90,7 @@ class Lease:
         self._grip = grip
         self._queue = queue
         self._detour = detour
+        self._zero_copy = detour is None
         self._ready: Any = None
         self._buffer: Any = None
         self._array: Any = None
@@ -105,7 +108,7 @@ class Lease:
     @property
     def zero_copy(self) -> bool:
         """True when `buffer` is the tensor's own memory: always within one pyopencl.Context."""
-        return self._detour is None
+        return self._zero_copy
 
     @property
     def buffer(self) -> Any:
@@ -183,6 +186,8 @@ class Lease:
                 raise
         if not returned_later:
             grip.give_back()
+        self._buffer = self._array = self._ready = self._detour = None
+        self._events = []
 
     def _hand_back(self) -> bool:
         """Put the user's work before what comes next; True when the completion thread gives the tensor back."""
