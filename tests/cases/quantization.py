@@ -18,6 +18,7 @@ BLOCKS = (
     ((2, 3, 8), (1, 3, 2)),
     ((2, 4, 3, 5), (1, 4, 1, 1)),
     ((2, 4, 6, 2), (2, 2, 3, 1)),
+    ((4,) * 8, (2,) * 8),
     *((shape, tuple(1 if axis % 2 else size for axis, size in enumerate(shape))) for shape in RANK_SHAPES[5:]),
 )
 QUANTIZED = ("uint8", "int8", "uint32", "int32")

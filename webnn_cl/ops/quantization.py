@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.ir import TensorDesc, Value
 from webnn_cl.dtypes import DataType, dtype_of
 from webnn_cl.ops.base import BuilderBase, Call
+from webnn_cl.ops.expansion import Expansion
 from webnn_cl.ops.expression import Expression
 from webnn_cl.ops.record import FLOATS, Operand, OpRecord, Output, register
+from webnn_cl.ops.shaping import EXPAND
+from webnn_cl.ops.strided import MAX_DIMS, View
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -33,6 +37,53 @@ def _dequantize_text(node: Node) -> str:
     return f"(({difference}) * {{scale}})" if kind == "float" else f"(CONVERT{{W}}(float, {difference}) * {{scale}})"
 
 
+def _expand_blocks(node: Node) -> list[Node]:
+    """Blocks as dimensions of their own, [n] as [blocks, n / blocks], in which scale and zero point just broadcast.
+
+    Nothing when they broadcast already: one element, or as many as the input has, in each dimension.
+    """
+    x, scale, zero_point = (node.inputs[role] for role in ("input", "scale", "zero_point"))
+    axes = [axis for axis, (n, blocks) in enumerate(zip(x.shape, scale.shape, strict=True)) if 1 < blocks < n]
+    if not axes:
+        return []
+    parts = Expansion(node)
+    while len(_block_view(x.shape, scale.shape).collapsed().shape) > MAX_DIMS:
+        axis = axes.pop()
+        scale, zero_point = (_repeated(parts, v, axis, x.shape[axis]) for v in (scale, zero_point))
+    shape = _block_view(x.shape, scale.shape).shape
+    small = _factored(scale.shape, scale.shape, x.shape)
+    inputs = {
+        "input": parts.reshaped(x, shape),
+        "scale": parts.reshaped(scale, small),
+        "zero_point": parts.reshaped(zero_point, small),
+    }
+    result = parts.add(node.op, inputs, {}, TensorDesc(node.output.data_type, shape))
+    parts.reshaped(result, node.output.shape)
+    return parts.nodes
+
+
+def _factored(shape: tuple[int, ...], blocks: tuple[int, ...], full: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with each blocked dimension split in two: blocks, and elements of a block (1 for scale's own shape)."""
+    dims: list[int] = []
+    for n, count, whole in zip(shape, blocks, full, strict=True):
+        dims += [count, n // count] if 1 < count < whole else [n]
+    return tuple(dims)
+
+
+def _block_view(shape: tuple[int, ...], blocks: tuple[int, ...]) -> View:
+    """How scale is read under the input's split shape."""
+    return View.packed(_factored(blocks, blocks, shape)).expanded(_factored(shape, blocks, shape))
+
+
+def _repeated(parts: Expansion, value: Value, axis: int, size: int) -> Value:
+    """`value` with each element along `axis` repeated until there are `size`."""
+    before, after = math.prod(value.shape[: axis + 1]), math.prod(value.shape[axis + 1 :])
+    shape = (before, size // value.shape[axis], after)
+    flat = parts.reshaped(value, (before, 1, after))
+    wide = parts.add(EXPAND, {"input": flat}, {"new_shape": shape}, TensorDesc(value.data_type, shape))
+    return parts.reshaped(wide, (*value.shape[:axis], size, *value.shape[axis + 1 :]))
+
+
 QUANTIZE_LINEAR = register(
     OpRecord(
         "quantize_linear",
@@ -44,6 +95,7 @@ QUANTIZE_LINEAR = register(
         ),
         outputs=(Output(like="zero_point"),),
         expression=Expression(_quantize_text),
+        expand=_expand_blocks,
     )
 )
 DEQUANTIZE_LINEAR = register(
@@ -57,6 +109,7 @@ DEQUANTIZE_LINEAR = register(
         ),
         outputs=(Output(like="scale"),),
         expression=Expression(_dequantize_text),
+        expand=_expand_blocks,
     )
 )
 
