@@ -12,6 +12,7 @@ import numpy as np
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.conv_direct import Convolution
+from webnn_cl.ops.spatial import Image
 from webnn_cl.ops.widen import widen
 from webnn_cl.tiles.matrix import Blocks, cut, tile_kernel, transpose
 from webnn_cl.tiles.plan import PANEL, ceil_div
@@ -62,15 +63,45 @@ class Axis:
         return cls(grid, r, stride, origin, 1, -(step * dilation // stride), count, hits[0], step)
 
 
+# Below so many channels a pixel's rows are copied together (PATCHES of conv_rows.cl), if they are at most DEPTH long.
+FEW_CHANNELS = 16
+DEPTH = 256
+
+
+@dataclass(frozen=True)
+class Source:
+    """The input as the kernel reads it: float32 memory, element strides of plane, row and column, and zeros for rows
+    outside the image. `patches`: the kernel copies rows together."""
+
+    memory: Value | Buffer
+    zeros: Value
+    strides: tuple[int, int, int]
+    patches: bool
+
+    @classmethod
+    def of(cls, conv: Convolution, lw: Lowering) -> Source:
+        """The input of `conv`, turned to channels last unless it has few channels."""
+        image, taps = conv.input, conv.filter
+        depth = taps.height * taps.width * conv.inputs_a_group
+        patches = conv.groups == 1 and image.channels < FEW_CHANNELS and depth <= DEPTH
+        zeros = lw.host_constant(np.zeros(max(taps.width * conv.inputs_a_group, 8), np.float32))
+        if patches:
+            return cls(widen(lw, conv.node.inputs["input"]), zeros, image.strides[1:], True)
+        last = Image(image.batch, image.channels, image.height, image.width, "nhwc")
+        return cls(channels_last(conv, lw), zeros, last.strides[1:], False)
+
+    @property
+    def planes_first(self) -> bool:
+        """Whether a copied row runs through one channel after the other."""
+        return self.patches and self.strides[2] == 1
+
+
 def lower_rows(conv: Convolution, lw: Lowering) -> None:
     """Register tiles of pixels by output channels, whose rows are read where they lie; one launch a phase."""
-    x = channels_last(conv, lw)
-    rows, columns = Axis.of(conv, 0), Axis.of(conv, 1)
-    longest = max((a.taps for a in columns), default=0) * conv.inputs_a_group
-    zeros = lw.host_constant(np.zeros(max(longest, 8), np.float32))
-    for row in rows:
-        for column in columns:
-            _launch_rows(conv, lw, (x, zeros), row, column)
+    source = Source.of(conv, lw)
+    for row in Axis.of(conv, 0):
+        for column in Axis.of(conv, 1):
+            _launch_rows(conv, lw, source, row, column)
 
 
 def channels_last(conv: Convolution, lw: Lowering) -> Value | Buffer:
@@ -88,44 +119,56 @@ def channels_last(conv: Convolution, lw: Lowering) -> Value | Buffer:
     return lw.packed(value, "channels last", 4 * value.desc.size, emit)
 
 
-def _launch_rows(
-    conv: Convolution, lw: Lowering, source: tuple[Value | Buffer, Value], row: Axis, column: Axis
-) -> None:
-    inputs = conv.node.inputs
-    storage = dtype_of(conv.node.output.data_type).storage
+def _launch_rows(conv: Convolution, lw: Lowering, source: Source, row: Axis, column: Axis) -> None:
+    inputs, tail = conv.node.inputs, lw.tail(conv.node)
     planar = conv.output.layout == "nchw" and conv.output.channels > 1
-    defines = {"T": storage, "HAS_BIAS": int("bias" in inputs), "PLANAR": int(planar)}
+    defines = {
+        "T": dtype_of(conv.node.output.data_type).storage,
+        "HAS_BIAS": int("bias" in inputs),
+        "PLANAR": int(planar),
+        "PATCHES": int(source.patches),
+    }
     bias: list[Arg] = [inputs["bias"]] if "bias" in inputs else []
     # A phase that no tap reaches is bias alone, and reads no filter.
-    w = packed_filter(conv, lw, row, column) if row.taps * column.taps else source[1]
+    reached = row.taps * column.taps > 0
+    w = packed_filter(conv, lw, row, column, source.planes_first) if reached else source.zeros
     panels, pixels = ceil_div(conv.outputs_a_group, PANEL), row.grid * column.grid * conv.output.batch
     depth = max(row.taps * column.taps, 1) * conv.inputs_a_group
     pixels_each, panels_each = cut(pixels, panels, depth, conv.groups, lw)
-    tail = lw.tail(conv.node)
-    args: list[Arg] = [source[0], w, source[1], *bias, tail.output]
-    args += [*_geometry(conv, row, column), np.int64(conv.inputs_a_group), np.int64(conv.outputs_a_group)]
+    if source.patches:
+        panels_each = panels
+    args: list[Arg] = [source.memory, w, source.zeros, *bias, tail.output]
+    args += [*_geometry(conv, source, row, column), np.int64(conv.inputs_a_group), np.int64(conv.outputs_a_group)]
     args += [np.int64(pixels_each), np.int64(panels_each), *tail.args]
     items = (ceil_div(panels, panels_each), ceil_div(pixels, pixels_each), conv.groups)
     lw.launch(tile_kernel("conv_rows.cl", "conv_rows", defines, tail), args, items)
 
 
-def _geometry(conv: Convolution, row: Axis, column: Axis) -> Iterator[bytes]:
+def _geometry(conv: Convolution, source: Source, row: Axis, column: Axis) -> Iterator[bytes]:
     """The arguments `in` to `taps` of conv_rows."""
-    for image in (conv.input, conv.output):
-        yield dims((image.height, image.width, image.channels, image.height * image.width * image.channels))
+    for image, strides in ((conv.input, source.strides), (conv.output, ())):
+        elements = image.height * image.width * image.channels
+        yield dims((image.height, image.width, image.channels, elements, *strides))
     yield dims((row.grid, column.grid, conv.output.batch))
     for name in ("first", "step", "origin", "stride", "dilation", "taps"):
         yield dims((getattr(row, name), getattr(column, name)))
 
 
-def packed_filter(conv: Convolution, lw: Lowering, row: Axis, column: Axis) -> Buffer:
-    """The taps of one launch in panels of 16 output channels."""
+def packed_filter(conv: Convolution, lw: Lowering, row: Axis, column: Axis, planes_first: bool = False) -> Buffer:
+    """The taps of one launch in panels of 16 output channels; the order of k is row, column, input channel, or input
+    channel, row, column."""
     value = conv.node.inputs["filter"]
     group, output, input_, height, width = conv.filter.strides
     panels = ceil_div(conv.outputs_a_group, PANEL)
-    extents = (conv.outputs_a_group, conv.inputs_a_group, row.taps, column.taps)
+    order = [
+        (row.taps, row.tap_step * height),
+        (column.taps, column.tap_step * width),
+        (conv.inputs_a_group, input_),
+    ]
+    outer, middle, inner = order if not planes_first else (order[2], order[0], order[1])
+    extents = (conv.outputs_a_group, inner[0], outer[0], middle[0])
     first = row.tap_first * height + column.tap_first * width
-    steps = (first, group, output, input_, row.tap_step * height, column.tap_step * width)
+    steps = (first, group, output, inner[1], outer[1], middle[1])
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
         kernel = tile_kernel("pack.cl", "pack_filter", {"S": dtype_of(source.data_type).storage})
