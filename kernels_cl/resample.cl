@@ -8,7 +8,8 @@
 #define LINEAR 0             // 1: linear interpolation; 0: nearest neighbour, the lower index alone
 #endif
 #ifndef ALONG
-#define ALONG 0              // 1: inner is 1, a vector is eight columns; 0: a vector is eight inner elements
+#define ALONG 0              // 1: inner is 1, a vector is eight columns; 0: a vector is eight inner elements. A few inner
+                             // elements are taken for columns, with tables that say so
 #endif
 #ifndef WHOLE
 #define WHOLE 0              // 1: T is an integer type; weights are whole numbers, the result is exact before rounding
@@ -113,28 +114,34 @@ kernel void resample_along(const __global T *x, __global T *y, TABLES, dims_t si
   }
 }
 #else
-// Work-items: (output column and block of inner elements, outer and output row and middle).
-kernel void resample_inner(const __global T *x, __global T *y, TABLES, dims_t sizes EXTRA_ARGS) {
+// Work-items: (run of `span` output columns, outer and output row and middle).
+kernel void resample_inner(const __global T *x, __global T *y, TABLES, dims_t sizes, IDX span EXTRA_ARGS) {
   SIZES
   BOTTOM
-  const IDX blocks = (I + 7) / 8, c = (IDX)get_global_id(0) / blocks, i = ((IDX)get_global_id(0) - c * blocks) * 8;
-  if (c >= OC) return;
-  const IDX lanes = I - i < 8 ? I - i : 8, at = (line * OC + c) * I + i, low = low_column[c] * I + i;
-#define TAKE8(row) (lanes == 8 ? LOAD8(T, x, row) : LOADN(T, x, row, lanes))
+  const IDX first = (IDX)get_global_id(0) * span, end = first + span < OC ? first + span : OC;
+  for (IDX c = first; c < end; c++) {
+    const IDX at = (line * OC + c) * I, low = top + low_column[c] * I;
 #if LINEAR
-  const IDX high = high_column[c] * I + i;
-  const WEIGHT t = column_weight[c];
-  const WIDE a = MIX_COLUMNS(WIDEN(TAKE8(top + low)), WIDEN(TAKE8(top + high)), t);
-  const WIDE b = MIX_COLUMNS(WIDEN(TAKE8(bottom + low)), WIDEN(TAKE8(bottom + high)), t);
-  const WIDE mixed = MIX_ROWS(a, b, v);
-  const VTYPE(T) result = RESULT(mixed);
+    const IDX low_high = top + high_column[c] * I, high_low = bottom + low_column[c] * I;
+    const IDX high_high = bottom + high_column[c] * I;
+    const WEIGHT t = column_weight[c];
+#define MIXED(GET)                                                                            \
+  RESULT(MIX_ROWS(MIX_COLUMNS(WIDEN(GET(low + i)), WIDEN(GET(low_high + i)), t),              \
+                  MIX_COLUMNS(WIDEN(GET(high_low + i)), WIDEN(GET(high_high + i)), t), v))
 #else
-  const VTYPE(T) result = TAKE8(top + low);
+#define MIXED(GET) GET(low + i)
 #endif
-  if (lanes == 8) {
-    EMIT8(y, at, result);
-  } else {
-    EMITN(y, at, lanes, result);
+#define ALL(p) LOAD8(T, x, p)
+#define SOME(p) LOADN(T, x, p, I - i)
+    IDX i = 0;
+    for (; i + 8 <= I; i += 8) {
+      const VTYPE(T) mixed = MIXED(ALL);
+      EMIT8(y, at + i, mixed);
+    }
+    if (i < I) {
+      const VTYPE(T) mixed = MIXED(SOME);
+      EMITN(y, at + i, I - i, mixed);
+    }
   }
 }
 #endif

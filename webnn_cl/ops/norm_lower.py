@@ -25,8 +25,8 @@ __all__ = ["epilogue_run", "lower_instance_norm", "lower_layer_norm"]
 
 LANES = 8
 WIDEST = 256  # columns of a work-item of norm_columns.cl
-# Elements that a work-item takes of groups that are cut, and most elements of work that is not cut: they stay in a core's
-# cache from the first pass to the last.
+# Elements that a work-item takes of groups that are cut, and most elements of work that is not cut: they stay in a
+# core's cache from the first pass to the last.
 CHUNK, WHOLE = 1 << 13, 1 << 17
 # A work-item has at least so many elements, and a core so many work-items, where there are enough.
 ITEM, ITEMS_PER_CORE = 1 << 14, 4

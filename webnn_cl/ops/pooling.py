@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.ops.base import BuilderBase, Call
-from webnn_cl.ops.pool_direct import lower_pool
+from webnn_cl.ops.pool_direct import expand_global_pool, lower_pool
 from webnn_cl.ops.record import ANY, FLOATS, Operand, OpRecord, Output, register
 from webnn_cl.ops.spatial import IMAGE_LAYOUTS, Image, ImageLayout, Window, parse_window
 
@@ -23,7 +23,9 @@ ROUNDINGS: tuple[Rounding, ...] = ("floor", "ceil")
 
 def _pool(name: str, js: str, dtypes: tuple[DataType, ...]) -> OpRecord:
     operands, outputs = (Operand("input", dtypes, rank=(4, 4)),), (Output("output", like="input"),)
-    return register(OpRecord(name, js, operands, outputs, lower=lower_pool, meta={"epilogue": 1}))
+    return register(
+        OpRecord(name, js, operands, outputs, lower=lower_pool, expand=expand_global_pool, meta={"epilogue": 1})
+    )
 
 
 AVERAGE_POOL2D = _pool("average_pool2d", "averagePool2d", FLOATS)

@@ -10,7 +10,6 @@ import numpy as np
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.ops.tiling import local_of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_resample2d"]
 
-# Columns of one work-item where a vector runs along them.
-SPAN = 512
+LANES = 8
+# Elements of one work-item.
+SPAN = 2048
 
 
 def positions(size: int, output: int) -> tuple[NDArray[np.int64], int]:
@@ -31,18 +31,22 @@ def positions(size: int, output: int) -> tuple[NDArray[np.int64], int]:
     return u.clip(0, (size - 1) * unit), unit
 
 
-def linear_tables(size: int, output: int, whole: bool) -> list[NDArray[Any]]:
-    """For each output index: lower and upper source index and the upper one's weight (in units when `whole`)."""
+def tables_of(size: int, output: int, linear: bool, whole: bool) -> list[NDArray[Any]]:
+    """For each output index: the nearest source index (halves go down), or, when `linear`, the lower and the upper one
+    and the upper one's weight (in units when `whole`).
+    """
     u, unit = positions(size, output)
+    if not linear:
+        return [(-((output - u) // unit)).astype(np.int32)]
     low, rest = np.divmod(u, unit)
     weight = rest if whole else (rest / unit).astype(np.float32)
     return [low.astype(np.int32), (low + (rest > 0)).astype(np.int32), weight]
 
 
-def nearest_table(size: int, output: int) -> NDArray[np.int32]:
-    """For each output index: the source index, ``ceil(u - 0.5)``, so that halves go down."""
-    u, unit = positions(size, output)
-    return (-((output - u) // unit)).astype(np.int32)
+def _spread(tables: list[NDArray[Any]], inner: int) -> list[NDArray[Any]]:
+    """Tables of columns of `inner` elements each as tables of columns of one element."""
+    indices = [(t[:, None] * inner + np.arange(inner, dtype=np.int32)).reshape(-1) for t in tables[:2]]
+    return indices + [np.repeat(t, inner) for t in tables[2:]]
 
 
 def lower_resample2d(node: Node, lw: Lowering) -> None:
@@ -52,14 +56,14 @@ def lower_resample2d(node: Node, lw: Lowering) -> None:
     first, second = sorted(node.attrs["axes"])
     shape, out = x.shape, node.output.shape
     outer, middle, inner = (math.prod(s) for s in (shape[:first], shape[first + 1 : second], shape[second + 1 :]))
-    along = inner == 1
+    columns, out_columns, along = shape[second], out[second], inner < LANES
     dtype = dtype_of(x.data_type)
     tables: list[Arg] = []
     for axis in (first, second):
-        if linear:
-            tables += map(lw.host_constant, linear_tables(shape[axis], out[axis], not dtype.is_float))
-        else:
-            tables.append(lw.host_constant(nearest_table(shape[axis], out[axis])))
+        made = tables_of(shape[axis], out[axis], linear, not dtype.is_float)
+        tables += map(lw.host_constant, _spread(made, inner) if along and axis == second else made)
+    if along:
+        columns, out_columns, inner = columns * inner, out_columns * inner, 1
     if linear:
         tables.append(dims((2 * out[first], 2 * out[second])))
     defines = {
@@ -70,11 +74,7 @@ def lower_resample2d(node: Node, lw: Lowering) -> None:
         **tail.defines,
     }
     kernel = Kernel("resample.cl", "resample_along" if along else "resample_inner", defines, tail.code, tail.headers)
-    sizes = dims((shape[first], middle, shape[second], inner, out[first], out[second], outer))
-    args: list[Arg] = [x, tail.output, *tables, sizes]
-    lines = outer * out[first] * middle
-    if along:
-        lw.launch(kernel, [*args, np.int64(SPAN), *tail.args], (-(-out[second] // SPAN), lines), (1, 8))
-    else:
-        columns = out[second] * -(-inner // 8)
-        lw.launch(kernel, [*args, *tail.args], (columns, lines), local_of_rows(columns))
+    sizes = dims((shape[first], middle, columns, inner, out[first], out_columns, outer))
+    span = max(1, min(out_columns, SPAN // inner))
+    args: list[Arg] = [x, tail.output, *tables, sizes, np.int64(span), *tail.args]
+    lw.launch(kernel, args, (-(-out_columns // span), outer * out[first] * middle))
