@@ -32,61 +32,82 @@
 #define BIAS(c) ((float8)(0.0f))
 #endif
 
-#define AT8(i) (*(const float8_u *)(copy + (i)))
+// Longest window, in taps.
+#define MOST_TAPS 64
 
-// Eight pixels `step` columns apart.
-static inline float8 spread(const float *copy, IDX i, IDX step) {
-  if (step == 1) return AT8(i);
-  if (step == 2) return (float8)(AT8(i).even, AT8(i + 7).odd);
-  return (float8)(copy[i], copy[i + step], copy[i + 2 * step], copy[i + 3 * step], copy[i + 4 * step],
-                  copy[i + 5 * step], copy[i + 6 * step], copy[i + 7 * step]);
+#define EACH8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define PLACE(k) \
+  const IDX t##k = min(t + k, vectors - 1); \
+  const float *p##k = copy + t##k / per_row * window.d[0] * pitch + t##k % per_row * 8;
+#define START(k) float8 s##k = shift;
+#define ADD(k) s##k = s##k + *(const float8_u *)(p##k + offset) * weight;
+#define LEAVE(k) \
+  if (t + k < vectors) { \
+    const IDX column = t##k % per_row * 8, to = (plane * OH + row_begin + t##k / per_row) * OW + column; \
+    if (column + 8 <= OW) { \
+      EMIT8(y, to, s##k); \
+    } else { \
+      EMITN(y, to, OW - column, s##k); \
+    } \
+  }
+
+// One row of the input, column q - left at phase (q % step), place q / step; the rest of `to` is zero already.
+static inline void copy_row(const __global T *from, float *to, IDX count, IDX left, IDX step, IDX phase_pitch) {
+  IDX i = 0;
+  if (step == 1) {
+    for (; i + 8 <= count; i += 8) *(float8_u *)(to + left + i) = LOAD8(T, from, i);
+  } else if (step == 2) {
+    if (left % 2 != 0 && count > 0) {
+      to[phase_pitch + left / 2] = LOAD(T, from, 0);
+      i = 1;
+    }
+    for (; i + 16 <= count; i += 16) {
+      const float8 low = LOAD8(T, from, i), high = LOAD8(T, from, i + 8);
+      float *at = to + (left + i) / 2;
+      *(float8_u *)at = (float8)(low.even, high.even);
+      *(float8_u *)(at + phase_pitch) = (float8)(low.odd, high.odd);
+    }
+  }
+  for (; i < count; i++) to[(left + i) % step * phase_pitch + (left + i) / step] = LOAD(T, from, i);
 }
 
 // in, out: height, width, channels. taps: height, width. window: strides, dilations, pads at the top and left.
-// `pitch` floats from row to row of the copy: enough for the last vector of a row of results.
+// The copy keeps columns of equal remainder by the stride together, `phase_pitch` floats for each remainder, so that
+// eight neighbouring results always meet eight neighbouring floats.
 kernel void depthwise_planar(const __global T *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in,
-                             dims_t out, dims_t taps, dims_t window, IDX pitch, IDX rows_per_item EXTRA_ARGS) {
-  const IDX H = in.d[0], W = in.d[1], OH = out.d[0], OW = out.d[1], c = get_global_id(1);
-  const IDX plane = get_global_id(2) * in.d[2] + c;
+                             dims_t out, dims_t taps, dims_t window, IDX phase_pitch, IDX rows_per_item,
+                             IDX channels_per_item EXTRA_ARGS) {
+  const IDX H = in.d[0], W = in.d[1], OH = out.d[0], OW = out.d[1], tap_count = taps.d[0] * taps.d[1];
   const IDX row_begin = get_global_id(0) * rows_per_item, row_end = min(OH, row_begin + rows_per_item);
   const IDX top = row_begin * window.d[0] - window.d[4], left = window.d[5], step = window.d[1];
   const IDX rows = (row_end - row_begin - 1) * window.d[0] + (taps.d[0] - 1) * window.d[2] + 1;
-  float copy[ROOM + 16];
-  for (IDX r = 0; r < rows; r++) {
-    float *to = copy + r * pitch;
-    const IDX h = top + r, count = h >= 0 && h < H ? max((IDX)0, min(W, pitch - left)) : 0;
-    const IDX before = count > 0 ? left : pitch;
-    for (IDX i = 0; i < before; i++) to[i] = 0.0f;
-    const __global T *from = x + (plane * H + h) * W;
-    IDX i = 0;
-    for (; i + 8 <= count; i += 8) *(float8_u *)(to + left + i) = LOAD8(T, from, i);
-    for (; i < count; i++) to[left + i] = LOAD(T, from, i);
-    for (i = before + count; i < pitch; i++) to[i] = 0.0f;
+  const IDX pitch = phase_pitch * step, per_row = (OW + 7) / 8, vectors = (row_end - row_begin) * per_row;
+  const IDX c_begin = get_global_id(1) * channels_per_item, c_end = min(in.d[2], c_begin + channels_per_item);
+  // Columns beyond the last tap's reach are not copied.
+  const IDX columns = max((IDX)0, min(W, pitch - left));
+  IDX offsets[MOST_TAPS];
+  for (IDX k = 0; k < tap_count; k++) {
+    const IDX across = k % taps.d[1] * window.d[3];
+    offsets[k] = k / taps.d[1] * window.d[2] * pitch + across % step * phase_pitch + across / step;
   }
-  const __global float *weights = w + c * taps.d[0] * taps.d[1];
-  const float8 shift = BIAS(c);
-  for (IDX row = row_begin; row < row_end; row++) {
-    for (IDX column = 0; column < OW; column += 8) {
-      const IDX origin = (row - row_begin) * window.d[0] * pitch + column * step;
-      float8 sum = shift;
-      for (IDX i = 0; i < taps.d[0]; i++) {
-        const IDX at = origin + i * window.d[2] * pitch;
-        const __global float *v = weights + i * taps.d[1];
-        IDX j = 0;
-        if (window.d[3] == 1) {
-          for (; j + 3 <= taps.d[1]; j += 3) {
-            const float8 first = spread(copy, at + j, step) * v[j] + spread(copy, at + j + 1, step) * v[j + 1];
-            sum = sum + first + spread(copy, at + j + 2, step) * v[j + 2];
-          }
-        }
-        for (; j < taps.d[1]; j++) sum = sum + spread(copy, at + j * window.d[3], step) * v[j];
+  float copy[ROOM + 8];
+  for (IDX i = 0; i < rows * pitch; i += 8) *(float8_u *)(copy + i) = 0.0f;
+  for (IDX c = c_begin; c < c_end; c++) {
+    const IDX plane = get_global_id(2) * in.d[2] + c;
+    // The padding stays zero from one channel to the next.
+    for (IDX r = max((IDX)0, -top); r < min(rows, H - top); r++)
+      copy_row(x + (plane * H + top + r) * W, copy + r * pitch, columns, left, step, phase_pitch);
+    const __global float *weights = w + c * tap_count;
+    const float8 shift = BIAS(c);
+    for (IDX t = 0; t < vectors; t += 8) {
+      EACH8(PLACE)
+      EACH8(START)
+      for (IDX k = 0; k < tap_count; k++) {
+        const IDX offset = offsets[k];
+        const float weight = weights[k];
+        EACH8(ADD)
       }
-      const IDX to = (plane * OH + row) * OW + column;
-      if (column + 8 <= OW) {
-        EMIT8(y, to, sum);
-      } else {
-        EMITN(y, to, OW - column, sum);
-      }
+      EACH8(LEAVE)
     }
   }
 }

@@ -23,6 +23,7 @@ __all__ = ["is_depthwise", "lower_depthwise"]
 CHANNELS = 128
 # Floats of the planar kernel's copy of its input rows: half the first cache.
 ROOM = 4096
+MOST_TAPS = 64  # of depthwise_planar.cl
 
 
 def is_depthwise(conv: Convolution) -> bool:
@@ -54,33 +55,36 @@ def _lower_last(conv: Convolution, lw: Lowering) -> None:
 
 def _lower_planar(conv: Convolution, lw: Lowering) -> None:
     out, taps = conv.output, conv.filter.height * conv.filter.width
-    planes = out.channels * out.batch
     rows = _rows_that_fit(conv)
-    # Whole planes where there are many of them; their rows are copied only once.
-    while rows > 1 and ceil_div(out.height, rows) * planes < 4 * workers(lw.facts):
+    while rows > 1 and ceil_div(out.height, rows) * out.channels * out.batch < 4 * workers(lw.facts):
         rows = ceil_div(rows, 2)
+    channels = pieces(out.channels, _flops_a_row(conv) * rows / out.channels, lw.facts)
     args = _arguments(conv, lw, conv.node.inputs["input"], _taps(conv, lw, taps, 1))
     tail = lw.tail(conv.node)
-    args += [np.int64(_pitch(conv)), np.int64(rows), *tail.args]
+    args += [np.int64(v) for v in (_phase_pitch(conv), rows, channels)]
     kernel = tile_kernel("depthwise_planar.cl", "depthwise_planar", {**_defines(conv), "ROOM": ROOM}, tail)
-    lw.launch(kernel, args, (ceil_div(out.height, rows), out.channels, out.batch))
+    items = (ceil_div(out.height, rows), ceil_div(out.channels, channels), out.batch)
+    lw.launch(kernel, [*args, *tail.args], items)
 
 
 def _flops_a_row(conv: Convolution) -> float:
     return 2.0 * conv.output.width * conv.output.channels * conv.filter.height * conv.filter.width
 
 
-def _pitch(conv: Convolution) -> int:
-    """Floats of a copied row: what the last vector of eight results reaches."""
+def _phase_pitch(conv: Convolution) -> int:
+    """Floats of a copied row for each remainder by the stride: what the last vector of eight results reaches."""
     attrs = conv.node.attrs
-    last = ceil_div(conv.output.width, 8) * 8 - 1
-    return int(last * attrs["strides"][1] + (conv.filter.width - 1) * attrs["dilations"][1] + 1)
+    reach = (conv.filter.width - 1) * attrs["dilations"][1]
+    return int(ceil_div(conv.output.width, 8) * 8 + reach // attrs["strides"][1])
 
 
 def _rows_that_fit(conv: Convolution) -> int:
-    """Rows of results whose input rows fit the copy."""
+    """Rows of results whose input rows fit the copy; 0 when not even one does, or the window is too large."""
     attrs = conv.node.attrs
-    rows = ROOM // _pitch(conv) - (conv.filter.height - 1) * attrs["dilations"][0] - 1
+    if conv.filter.height * conv.filter.width > MOST_TAPS:
+        return 0
+    copied = ROOM // (_phase_pitch(conv) * attrs["strides"][1])
+    rows = copied - (conv.filter.height - 1) * attrs["dilations"][0] - 1
     return min(conv.output.height, rows // attrs["strides"][0] + 1) if rows >= 0 else 0
 
 
