@@ -50,7 +50,7 @@ def _layer(op: str, ranks: Ranks) -> Plan:
 def _nd(op: str, ranks: Ranks) -> Plan:
     """Indices of depth 1, unless fewer update dimensions are wanted than that leaves."""
     data, lead = ranks["input"], ranks["indices"] - 1
-    depth = data + lead - ranks["updates"] if "updates" in ranks else 1
+    depth = max(1, data + lead - ranks["updates"]) if "updates" in ranks else 1
     shapes = {role: _twos(rank) for role, rank in ranks.items()}
     shapes["indices"] = _twos(lead) + ((depth,) if lead >= 0 else ())
     return shapes, {}
@@ -160,8 +160,12 @@ def accepted(op: str) -> Iterator[Case]:
     if op in ("arg_min", "arg_max"):
         for target in spec.OUTPUTS[op]["output"].data_types:
             yield Case(op, {"input": T((2,))}, {"axis": 0, "output_data_type": target})
-    if op == "reshape":
-        yield Case(op, {"input": T((2, 2))}, {"new_shape": [4]})
+    if op.startswith(("reduce_", "arg_")):  # the other ranks that an output may have
+        axis = {"axis": 0} if op.startswith("arg_") else {}
+        for rank in range(1, spec.MAX_RANK + 1):
+            yield Case(op, {"input": T(_twos(rank), values="positive")}, {**axis, "keep_dimensions": True})
+    if op == "gather_nd":
+        yield make(op, default_types(op), {"input": spec.MAX_RANK, "indices": 2})
 
 
 def refused(op: str, all_types: tuple[str, ...]) -> Iterator[Case]:
