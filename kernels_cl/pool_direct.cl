@@ -19,18 +19,18 @@
 #endif
 
 #if MODE == 0
-#define FILL T_LOWEST(T)
+#define OUTSIDE T_LOWEST(T)
 // NaN, once seen, stays.
 #define TAKE(a, v) a = SEL8(a, v, (v > a) | (v != v))
 #define JOIN(a, b) TAKE(a, b)
 #define FINISH(a, count) (a)
 #elif MODE == 1
-#define FILL 0
+#define OUTSIDE 0
 #define TAKE(a, v) a += v
 #define JOIN(a, b) a += b
 #define FINISH(a, count) ((a) / (count))
 #else
-#define FILL 0
+#define OUTSIDE 0
 #define TAKE(a, v) a += (v) * (v)
 #define JOIN(a, b) a += b
 #define FINISH(a, count) sqrt(a)
@@ -40,7 +40,7 @@
 // exact.
 #define FOR_TAPS(total, GET)                        \
   for (IDX kh = kh0; kh < kh1; kh++) {              \
-    VEC part = (VEC)(FILL);                         \
+    VEC part = (VEC)(OUTSIDE);                         \
     for (IDX kw = kw0; kw < kw1; kw++) {            \
       const VEC v = GET(kh, kw);                    \
       TAKE(part, v);                                \
@@ -83,12 +83,12 @@ kernel void pool_planar(const __global T *x, __global T *y, dims_t image, dims_t
     for (IDX ow = 0; ow < OW; ow += 8) {
       const IDX column = ow * step - window.d[7], corner = (plane * H + top) * W;
       const int inside = column >= 0 && column + (window.d[1] - 1) * dilation + 7 * step < W;
-      VEC sum = (VEC)(FILL);
+      VEC sum = (VEC)(OUTSIDE);
 #define AT(kh, kw) (corner + (kh) * window.d[4] * W + column + (kw) * dilation)
 #define NEXT_TO_EACH_OTHER(kh, kw) LOAD8(T, x, AT(kh, kw))
 #define EVERY_OTHER(kh, kw) (VEC)(LOAD8(T, x, AT(kh, kw)).even, LOAD8(T, x, AT(kh, kw) + 7).odd)
 #define ANY_COLUMNS(kh, kw) \
-  window8(x, corner + (kh) * window.d[4] * W, column + (kw) * dilation, step, W, image.d[5], FILL)
+  window8(x, corner + (kh) * window.d[4] * W, column + (kw) * dilation, step, W, image.d[5], OUTSIDE)
       IDX kw0 = 0, kw1 = window.d[1];
       if (inside && step == 1) {
         FOR_TAPS(sum, NEXT_TO_EACH_OTHER)
@@ -136,13 +136,13 @@ kernel void pool_channels(const __global T *x, __global T *y, dims_t image, dims
 #endif
     IDX c = 0;
     for (; c + 8 <= C; c += 8) {
-      VEC sum = (VEC)(FILL);
+      VEC sum = (VEC)(OUTSIDE);
 #define ALL_LANES(kh, kw) LOAD8(T, x, corner + (kh) * down + (kw) * right + c)
       FOR_TAPS(sum, ALL_LANES)
       EMIT8(y, to + c, FINISH(sum, count));
     }
     if (c < C) {
-      VEC sum = (VEC)(FILL);
+      VEC sum = (VEC)(OUTSIDE);
 #define SOME_LANES(kh, kw) LOADN(T, x, corner + (kh) * down + (kw) * right + c, C - c)
       FOR_TAPS(sum, SOME_LANES)
       EMITN(y, to + c, C - c, FINISH(sum, count));
