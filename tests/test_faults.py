@@ -111,7 +111,8 @@ def test_each_call_fails_once(name: str) -> None:
             silent += [] if error is not None else injector.failed
         if fail_at % 10 == 0:
             check_fresh_context()
-    assert silent == [], "every failure is heard of"
+    # pyopencl itself builds from source when building from its cache fails.
+    assert set(silent) <= {"Program.build"}, "every failure is heard of"
     gc.collect()
     check_fresh_context()
 

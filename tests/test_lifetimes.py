@@ -355,8 +355,11 @@ def fail_behind(context: webnn_cl.MLContext, call: Any) -> Any:
     marker = cl.enqueue_marker(context.queue, wait_for=[gate])
     result = call()
     gate.set_status(-5)
-    # PoCL 3.0 aborts the process when the event of a command that fails has been dropped.
-    until(lambda: marker.command_execution_status < 0)
+    # PoCL 3.0 aborts the process when the event of a command that fails has been dropped, so `marker` is kept.
+    try:
+        until(lambda: marker.command_execution_status < 0, 5)
+    except AssertionError:
+        pytest.skip("device does not run, nor fail, what waits for a failed event")
     return result
 
 

@@ -151,7 +151,7 @@ class Lease:
         self._check_open()
         if not isinstance(event, cl.Event):
             raise MLTypeError(f"done: event: got {event!r}; allowed: a pyopencl.Event")
-        if event.context != self._queue.context:
+        if not _within(event, self._queue.context):
             raise MLTypeError("done: event: got an event of another pyopencl.Context than the lease's queue")
         if (queue := _queue_of(event)) is not None:
             with self._grip.timeline.refusals():
@@ -338,6 +338,14 @@ def same_device(event: Any, timeline: Timeline) -> bool:
     """
     queue = _queue_of(event)
     return queue is not None and bool(queue.device == timeline.queue.device)
+
+
+def _within(event: Any, context: Any) -> bool:
+    """Whether an event is of this pyopencl.Context; Intel's runtime may have lost the context of a dropped queue."""
+    try:
+        return bool(event.context == context)
+    except cl.Error:
+        return False
 
 
 def _queue_of(event: Any) -> Any:

@@ -40,14 +40,19 @@ def adopted(
     opencl: Any, device: object, require: Callable[[MLDevice], object] | None, profiling: bool
 ) -> Connection:
     """The user's pyopencl.Context (with a queue of ours) or CommandQueue (kept as it is)."""
-    if isinstance(opencl, cl.CommandQueue):
-        connection = _adopted_queue(opencl, device, profiling)
-    elif isinstance(opencl, cl.Context):
-        connection = _adopted_context(opencl, device, profiling)
-    else:
-        raise MLTypeError(
-            f"create_context: opencl: got {opencl!r}; allowed: a pyopencl.Context or a pyopencl.CommandQueue"
-        )
+    try:
+        if isinstance(opencl, cl.CommandQueue):
+            connection = _adopted_queue(opencl, device, profiling)
+        elif isinstance(opencl, cl.Context):
+            connection = _adopted_context(opencl, device, profiling)
+        else:
+            raise MLTypeError(
+                f"create_context: opencl: got {opencl!r}; allowed: a pyopencl.Context or a pyopencl.CommandQueue"
+            )
+    except cl.Error as error:
+        raise OperationError(
+            f"create_context: opencl: {opencl!r} is refused by its driver ({error}); is its pyopencl.Context still alive?"
+        ) from error
     if require is not None and not require(connection.device):
         raise NotSupportedError(f"the device of opencl= does not fulfil require=: {connection.device!r}")
     return connection
@@ -82,11 +87,7 @@ def _adopted_context(context: Any, device: object, profiling: bool) -> Connectio
         if not matching:
             raise MLTypeError(f"create_context: device: {choice.device} is not in the pyopencl.Context of opencl=")
         chosen, reason = matching[0], choice.reason
-    try:
-        queue = _queue(context, chosen, profiling)
-    except cl.Error as error:
-        raise OperationError(f"could not make a queue on {chosen.name}: {error}") from error
-    return Connection(find(chosen), reason, context, queue)
+    return Connection(find(chosen), reason, context, _queue(context, chosen, profiling))
 
 
 def _context(device: Any) -> Any:

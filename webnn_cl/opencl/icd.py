@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.metadata
 import os
 import shutil
 import sys
@@ -55,6 +56,11 @@ def _query() -> list[Any]:
 
 def intel_runtime() -> Path | None:
     """Intel's CPU runtime in this Python environment (extra ``intel``), or None."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("intel-opencl-rt") or ():
+            library = Path(str(file.locate())).resolve()
+            if file.name == "libintelocl.so" and library.is_file():
+                return library
     for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
         library = Path(prefix) / "lib" / "libintelocl.so"
         if library.is_file():
