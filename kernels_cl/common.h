@@ -4,6 +4,11 @@
 // that the same source runs with and without cl_khr_fp16. Names that end in 8 work on eight consecutive elements,
 // names that end in 1 on one.
 
+// long8 by value between functions of one program is safe; clang would warn of it on standard error.
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
+
 #define CAT2_(a, b) a##b
 #define CAT2(a, b) CAT2_(a, b)
 
@@ -23,6 +28,13 @@
 
 // Shape or strides by value, unused entries zero.
 typedef struct { long d[8]; } dims_t;
+// Loop over dimensions from `last` down to `first`. Where code goes through SPIR-V the trip count is constant: rusticl
+// reads beyond the arguments when one of them is indexed by a variable inside control flow.
+#if defined(__SPIR__) || defined(__SPIR64__) || defined(__SPIRV__)
+#define DIMS_DOWN(k, last, first) for (int k = 7; k >= 0; k--) if (k <= (last) && k >= (first))
+#else
+#define DIMS_DOWN(k, last, first) for (int k = (last); k >= (first); k--)
+#endif
 
 #define CTYPE(T) CAT2(ctype_, T)      // compute type of one element
 #define VTYPE(T) CAT2(vtype_, T)      // compute type of eight elements
