@@ -29,7 +29,7 @@ kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, int
   VTYPE(OUT) result;
   IDX rest = row;
   OFFSETS
-  for (int d = rank - 1; d >= 0; d--) {
+  DIMS_DOWN(d, rank - 1, 0) {
     const IDX above = rest / shape.d[d];
     const IDX c = rest - above * shape.d[d];
     rest = above;

@@ -21,7 +21,7 @@ kernel void gather_rows(const __global E *x, const __global I *indices, __global
   IDX q = row - batch * per_batch;
   for (; row < end; row++) {
     IDX from = batch * pitch + c;
-    for (int k = 0; k < depth; k++) from += clamp_index(indices[q * depth + k], limits.d[k]) * strides.d[k];
+    DIMS_DOWN(k, depth - 1, 0) from += clamp_index(indices[q * depth + k], limits.d[k]) * strides.d[k];
     if (run == 1) y[row] = x[from];
     else MOVE(E, y + row * run + c, x + from, n);
     if (++q == per_batch) {

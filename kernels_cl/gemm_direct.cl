@@ -47,7 +47,7 @@ kernel void gemm_direct(const __global float *a, const __global TB *b, C_ARGS __
   const IDX m = (IDX)get_global_id(0) * ROWS, n = (IDX)get_global_id(1) * 16, matrix = get_global_id(2);
   if (m >= M || n >= N) return;
   IDX rest = matrix, a_at = 0, b_at = n;
-  for (int d = rank - 1; d >= 0; d--) {
+  DIMS_DOWN(d, rank - 1, 0) {
     const IDX above = rest / batch.d[d], i = rest - above * batch.d[d];
     a_at += i * a_batch.d[d];
     b_at += i * b_batch.d[d];

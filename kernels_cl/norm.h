@@ -3,7 +3,7 @@
 // Offset of linear index i over dimensions first..last.
 static inline IDX norm_offset(IDX i, dims_t shape, dims_t strides, int first, int last) {
   IDX at = 0;
-  for (int d = last; d > first; d--) {
+  DIMS_DOWN(d, last, first + 1) {
     if (shape.d[d] == 1) continue;
     const IDX above = i / shape.d[d];
     at += (i - above * shape.d[d]) * strides.d[d];

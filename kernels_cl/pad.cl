@@ -49,7 +49,7 @@ kernel void pad_rows(const __global E *source, __global E *target, IDX n, IDX be
   for (; row < end; row++) {
     IDX rest = row, from = 0, step = n;
     int outside = 0;
-    for (int k = rank - 1; k >= 0; k--) {
+    DIMS_DOWN(k, rank - 1, 0) {
       const IDX above = rest / shape.d[k];
       const IDX i = padded_source(rest - above * shape.d[k] - begins.d[k], source_shape.d[k], mode);
       rest = above;

@@ -47,7 +47,7 @@ kernel void product_local(const __global T *a, const __global T *w, C_ARGUMENTS 
   const IDX m0 = (IDX)get_group_id(1) * LOCAL_TM, n0 = (IDX)get_group_id(0) * LOCAL_TN;
   const IDX matrix = get_group_id(2);
   IDX rest = matrix;
-  for (int d = batch_rank - 1; d >= 0; d--) {
+  DIMS_DOWN(d, batch_rank - 1, 0) {
     const IDX above = rest / batch.d[d], at = rest - above * batch.d[d];
     a += at * a_step.d[d];
     w += at * w_step.d[d];

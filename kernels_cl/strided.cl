@@ -32,7 +32,7 @@ kernel void strided_rows(const __global E *source, IDX offset, IDX step, __globa
   const __global E *x = source + offset + c * step;
   __global E *y = target + row * inner + c;
   IDX rest = row;
-  for (int k = rank - 1; k >= 0; k--) {
+  DIMS_DOWN(k, rank - 1, 0) {
     at[k] = rest % shape.d[k];
     rest /= shape.d[k];
     x += at[k] * strides.d[k];
@@ -42,7 +42,7 @@ kernel void strided_rows(const __global E *source, IDX offset, IDX step, __globa
     else if (step == 0) FILL(E, y, *x, n);
     else gather_run(y, x, step, n);
     y += inner;
-    for (int k = rank - 1; k >= 0; k--) {
+    DIMS_DOWN(k, rank - 1, 0) {
       x += strides.d[k];
       if (++at[k] < shape.d[k]) break;
       x -= shape.d[k] * strides.d[k];
@@ -91,7 +91,7 @@ kernel void strided_turn(const __global E *source, IDX offset, IDX across, __glo
   const __global E *x = source + offset;
   __global E *y = target;
   IDX rest = get_global_id(2);
-  for (int k = rank - 1; k >= 0; k--) {
+  DIMS_DOWN(k, rank - 1, 0) {
     const IDX c = rest % shape.d[k];
     rest /= shape.d[k];
     x += c * source_strides.d[k];

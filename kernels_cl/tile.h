@@ -119,7 +119,7 @@
 #define PRODUCT_FIND_MATRIX(a, w) \
   { \
     IDX rest_ = get_global_id(2); \
-    for (int d_ = batch_rank - 1; d_ >= 0; d_--) { \
+    DIMS_DOWN(d_, batch_rank - 1, 0) { \
       const IDX above_ = rest_ / batch.d[d_], at_ = rest_ - above_ * batch.d[d_]; \
       a += at_ * a_step.d[d_]; \
       w += at_ * w_step.d[d_]; \
