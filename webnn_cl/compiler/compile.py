@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.elementwise import lower_chain
@@ -16,6 +17,7 @@ from webnn_cl.compiler.patterns import recognize
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.tail import tail_of
 from webnn_cl.ops.strided import affine_view
+from webnn_cl.tuning.store import load, workload
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -33,9 +35,13 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
     return compile_and_prepare(graph, context)
 
 
-def compile_and_prepare(graph: Graph, context: MLContext) -> Executable:
-    """Lower `graph` as it is, build its kernels, and fill its constants."""
-    lowering = Lowering(graph, context._facts)
+def compile_and_prepare(graph: Graph, context: MLContext, forced: Mapping[str, str] | None = None) -> Executable:
+    """Lower `graph` as it is, build its kernels, and fill its constants.
+
+    `forced` names kernel variants by workload, in place of the device's tuning table.
+    """
+    variants = load(context._facts) if forced is None else forced
+    lowering = Lowering(graph, context._facts, lambda node: variants.get(workload(node)))
     for step in fuse_elementwise(graph):
         lower_step(step, lowering)
     executable = Executable(lowering.finish(), context, context._timeline.arena)

@@ -100,8 +100,12 @@ def copy_view(lowering: Lowering, source: Value, view: View, target: Value, size
 class Lowering:
     """Collects the launches of one graph; `facts` says what the device can do."""
 
-    def __init__(self, graph: Graph, facts: DeviceFacts) -> None:
+    def __init__(
+        self, graph: Graph, facts: DeviceFacts, tuned: Callable[[Node], str | None] = lambda node: None
+    ) -> None:
+        """`tuned` names the variant that was measured to be best for a node, if any was."""
         self.graph = graph
+        self.tuned = tuned
         self.facts = facts
         self.plan = Plan()
         self._target = self.plan.commands

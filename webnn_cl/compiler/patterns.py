@@ -26,9 +26,8 @@ class _Recognizer(Rewriter):
     def run(self) -> Graph:
         for node in self.graph.nodes:
             # float16 rounds between the small operators, which the joined one would not.
-            if node.output.data_type != "float32":
-                self.copy(node)
-            elif not (self._softmax(node) or self._layer_normalization(node) or self._sum_of_squares(node)):
+            rules = () if node.output.data_type != "float32" else _RULES
+            if not any(rule(self, node) for rule in rules):
                 self.copy(node)
         return self.finish()
 
@@ -92,6 +91,9 @@ class _Recognizer(Rewriter):
             "reduce_sum_square", {"input": x}, node.attrs, [node.output.desc], node.label
         )[0]
         return True
+
+
+_RULES = (_Recognizer._softmax, _Recognizer._layer_normalization, _Recognizer._sum_of_squares)
 
 
 def _made_by(value: Value | None, *names: str) -> Node | None:

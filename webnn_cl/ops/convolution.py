@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from webnn_cl.compiler.ir import TensorDesc, Value
 from webnn_cl.ops.base import BuilderBase, Call
-from webnn_cl.ops.conv_direct import lower_conv2d, lower_conv_transpose2d
 from webnn_cl.ops.record import FLOATS, Operand, OpRecord, Output, register
 from webnn_cl.ops.spatial import IMAGE_LAYOUTS, Image, ImageLayout, Window, parse_window
 from webnn_cl.ops.uneven_groups import expand_uneven_groups
-from webnn_cl.tiles.convolution import try_lower_conv2d, try_lower_conv_transpose2d
+from webnn_cl.tiles.variants import lower_variant
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.ir import Node
-    from webnn_cl.compiler.lower import Lowering
     from webnn_cl.operand import MLOperand
 
 __all__ = ["CONV2D", "CONV_TRANSPOSE2D", "ConvolutionMixin"]
@@ -33,27 +30,17 @@ _OPERANDS = (
 _OUTPUTS = (Output("output", like="input"),)
 
 
-def _lower_conv2d(node: Node, lw: Lowering) -> None:
-    if not try_lower_conv2d(node, lw):
-        lower_conv2d(node, lw)
-
-
-def _lower_conv_transpose2d(node: Node, lw: Lowering) -> None:
-    if not try_lower_conv_transpose2d(node, lw):
-        lower_conv_transpose2d(node, lw)
-
-
 # Planar results may leave eight pixels at a time, across the ends of rows.
 _META = {"epilogue": lambda node: 2 if node.attrs["input_layout"] == "nchw" else 1}
 
-CONV2D = register(OpRecord("conv2d", "conv2d", _OPERANDS, _OUTPUTS, lower=_lower_conv2d, meta=_META))
+CONV2D = register(OpRecord("conv2d", "conv2d", _OPERANDS, _OUTPUTS, lower=lower_variant, meta=_META))
 CONV_TRANSPOSE2D = register(
     OpRecord(
         "conv_transpose2d",
         "convTranspose2d",
         _OPERANDS,
         _OUTPUTS,
-        lower=_lower_conv_transpose2d,
+        lower=lower_variant,
         expand=expand_uneven_groups,
         meta=_META,
     )

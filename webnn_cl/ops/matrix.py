@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.dtypes import cast_parameter
 from webnn_cl.ops.base import BuilderBase, broadcast, broadcast_to
-from webnn_cl.ops.gemm_direct import lower_gemm, lower_matmul
 from webnn_cl.ops.record import FLOATS, MAX_RANK, Operand, OpRecord, Output, register
-from webnn_cl.tiles.matrix import try_lower_gemm, try_lower_matmul
+from webnn_cl.tiles.variants import lower_variant
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.ir import Node
-    from webnn_cl.compiler.lower import Lowering
     from webnn_cl.operand import MLOperand
 
 __all__ = ["GEMM", "MATMUL", "MatrixMixin"]
-
-
-def _lower_gemm(node: Node, lw: Lowering) -> None:
-    if not try_lower_gemm(node, lw):
-        lower_gemm(node, lw)
-
-
-def _lower_matmul(node: Node, lw: Lowering) -> None:
-    if not try_lower_matmul(node, lw):
-        lower_matmul(node, lw)
 
 
 GEMM = register(
@@ -39,7 +26,7 @@ GEMM = register(
             Operand("c", FLOATS, rank=(0, 2), same_as="a", optional=True),
         ),
         (Output("output", like="a"),),
-        lower=_lower_gemm,
+        lower=lower_variant,
         meta={"epilogue": 1},
     )
 )
@@ -49,7 +36,7 @@ MATMUL = register(
         "matmul",
         (Operand("a", FLOATS, rank=(2, MAX_RANK)), Operand("b", FLOATS, rank=(2, MAX_RANK), same_as="a")),
         (Output("output", like="a"),),
-        lower=_lower_matmul,
+        lower=lower_variant,
         meta={"epilogue": 1},
     )
 )

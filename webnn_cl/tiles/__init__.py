@@ -1,5 +1,6 @@
-"""The fast float32 kernels for CPUs: register tiles without local memory or barriers (kernels_cl/tile.h).
+"""Fast matrix products and convolutions: register tiles without local memory or barriers for CPUs (tile.h), and
+work-group tiles in local memory for GPUs (local_tiles.h).
 
-Each ``try_lower_*`` lowers a node and says so, or says no and leaves it to the plain kernels. Work is cut by the
-sizes in `plan`, float16 operands are widened (constants once, at build), sums are float32.
+`variants` knows which kernels can compute a node and picks one. Work is cut by the sizes in `plan`, float16
+operands are widened (constants once, at build), sums are float32.
 """

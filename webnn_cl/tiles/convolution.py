@@ -1,49 +1,37 @@
-"""Choice of the CPU kernel for conv2d and conv_transpose2d."""
+"""Which CPU kernel a convolution takes when nothing was measured, and convolutions that are matrix products."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webnn_cl.ops.conv_direct import Convolution
-from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
-from webnn_cl.tiles.local import lower_local_conv
+from webnn_cl.tiles.depthwise import is_depthwise
 from webnn_cl.tiles.matrix import Product, lower_product
-from webnn_cl.tiles.rows import lower_rows
-from webnn_cl.tiles.winograd import lower_winograd, suits_winograd
+from webnn_cl.tiles.winograd import suits_winograd
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Lowering
     from webnn_cl.compiler.tail import Tail
+    from webnn_cl.opencl.facts import DeviceFacts
+    from webnn_cl.ops.conv_direct import Convolution
 
-__all__ = ["try_lower_conv2d", "try_lower_conv_transpose2d"]
-
-
-def try_lower_conv2d(node: Node, lw: Lowering) -> bool:
-    """conv2d by tiles; False when the plain kernels do as well."""
-    conv = Convolution(node, transposed=False)
-    if not lw.facts.is_cpu:
-        return lower_local_conv(conv, lw)
-    if _is_product(conv):
-        lower_product(_product(conv, lw.tail(node)), lw)
-    elif is_depthwise(conv):
-        lower_depthwise(conv, lw)
-    elif suits_winograd(conv, lw.facts):
-        lower_winograd(conv, lw)
-    else:
-        lower_rows(conv, lw)
-    return True
+__all__ = ["default_conv2d", "is_product", "lower_as_product"]
 
 
-def try_lower_conv_transpose2d(node: Node, lw: Lowering) -> bool:
-    """conv_transpose2d on a CPU; False when the device is something else, or the plain kernels do as well."""
-    if not lw.facts.is_cpu:
-        return False
-    lower_rows(Convolution(node, transposed=True), lw)
-    return True
+def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
+    """Name of the CPU variant that does best as far as is known without measuring."""
+    if is_product(conv):
+        return "product"
+    if is_depthwise(conv):
+        return "depthwise"
+    return "winograd" if suits_winograd(conv, facts) else "rows"
 
 
-def _is_product(conv: Convolution) -> bool:
+def lower_as_product(conv: Convolution, lw: Lowering) -> None:
+    """A convolution of one tap, as a matrix product."""
+    lower_product(_product(conv, lw.tail(conv.node)), lw)
+
+
+def is_product(conv: Convolution) -> bool:
     """One tap that meets every pixel once: a matrix product of pixels and channels."""
     attrs = conv.node.attrs
     one_tap = conv.filter.height == conv.filter.width == conv.groups == 1

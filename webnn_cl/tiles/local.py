@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from webnn_cl.ops.conv_direct import Convolution
     from webnn_cl.tiles.matrix import Product
 
-__all__ = ["VARIANTS", "LocalTile", "lower_local_conv", "lower_local_product", "tile_for"]
+__all__ = [
+    "VARIANTS",
+    "LocalTile",
+    "conv_extents",
+    "lower_local_conv",
+    "lower_local_product",
+    "suits_local",
+    "tile_for",
+]
 
 HEADERS = ("local_tiles.h",)
 # Below so many rows or columns of the result most of a tile would lie idle: the plain kernels do better.
@@ -38,6 +46,11 @@ class LocalTile:
     tk: int
     gx: int
     gy: int
+
+    @property
+    def name(self) -> str:
+        """As tuning tables call it."""
+        return f"local {self.rows}x{self.columns}x{self.tk} by {self.threads}"
 
     @property
     def rows(self) -> int:
@@ -86,12 +99,14 @@ def tile_for(rows: int, columns: int, stack: int, facts: DeviceFacts) -> LocalTi
     return fitting[-1] if fitting else None
 
 
-def lower_local_product(product: Product, lw: Lowering) -> bool:
-    """Launch `product`; False when it is too small, or no tile fits the device."""
+def suits_local(rows: int, columns: int) -> bool:
+    """Whether a result of `rows` x `columns` fills a tile well enough."""
+    return min(rows, columns) >= MIN_EXTENT
+
+
+def lower_local_product(product: Product, lw: Lowering, tile: LocalTile) -> None:
+    """Launch `product` with `tile`."""
     p, stack = product, math.prod(product.batch)
-    tile = tile_for(p.m, p.n, stack, lw.facts)
-    if tile is None or min(p.m, p.n) < MIN_EXTENT:
-        return False
     defines = {"T": p.storage, "HAS_C": int(p.c is not None), **tile.defines()}
     defines |= {"A_ALONG_K": int(not p.a_transposed), "W_ALONG_K": int(p.b_transposed)}
     a_strides = (1, p.m) if p.a_transposed else (p.k, 1)
@@ -100,25 +115,26 @@ def lower_local_product(product: Product, lw: Lowering) -> bool:
     args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *w_strides)]
     args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
     _launch("product_local", defines, p.tail, args, (p.n, p.m, stack), tile, lw)
-    return True
 
 
-def lower_local_conv(conv: Convolution, lw: Lowering) -> bool:
-    """Launch a conv2d; False when a group has few channels, or no tile fits the device."""
+def conv_extents(conv: Convolution) -> tuple[int, int, int]:
+    """Rows, columns and stack of the product that a conv2d is."""
     output = conv.output
-    pixels, outputs, stack = output.height * output.width, conv.outputs_a_group, output.batch * conv.groups
-    last = output.layout == "nhwc"
-    rows, columns = (pixels, outputs) if last else (outputs, pixels)
-    tile = tile_for(rows, columns, stack, lw.facts)
-    if conv.transposed or tile is None or min(rows, columns) < MIN_EXTENT:
-        return False
+    pixels, outputs = output.height * output.width, conv.outputs_a_group
+    rows, columns = (pixels, outputs) if output.layout == "nhwc" else (outputs, pixels)
+    return rows, columns, output.batch * conv.groups
+
+
+def lower_local_conv(conv: Convolution, lw: Lowering, tile: LocalTile) -> None:
+    """Launch a conv2d with `tile`."""
+    rows, columns, stack = conv_extents(conv)
     inputs, tail = conv.node.inputs, lw.tail(conv.node)
     bias = [inputs["bias"]] if "bias" in inputs else []
-    defines = {"T": dtype_of(conv.node.output.data_type).storage, "HAS_BIAS": len(bias), "CHANNELS_LAST": int(last)}
+    defines: dict[str, object] = {"T": dtype_of(conv.node.output.data_type).storage, "HAS_BIAS": len(bias)}
+    defines |= {"CHANNELS_LAST": int(conv.output.layout == "nhwc"), **tile.defines()}
     args: list[Arg] = [inputs["input"], inputs["filter"], *bias, tail.output, *conv.geometry()]
     args += [dims(conv.filter.strides), *tail.args]
-    _launch("conv_local", defines | tile.defines(), tail, args, (columns, rows, stack), tile, lw)
-    return True
+    _launch("conv_local", defines, tail, args, (columns, rows, stack), tile, lw)
 
 
 def _launch(

@@ -14,7 +14,6 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.widen import widen
-from webnn_cl.tiles.local import lower_local_product
 from webnn_cl.tiles.plan import PANEL, ROWS, TUNING, ceil_div, pieces, workers
 
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ __all__ = [
     "Blocks",
     "Product",
     "cut",
+    "lower_panels",
     "lower_product",
+    "lower_unpacked",
     "tile_kernel",
     "transpose",
-    "try_lower_gemm",
-    "try_lower_matmul",
 ]
 
 HEADERS = ("tile.h",)
@@ -38,24 +37,6 @@ HEADERS = ("tile.h",)
 FEW_ROWS = 3
 UNPACKED_DEPTH = 512  # the longest k of gemm_unpacked: DEPTH of gemm_unpacked.cl
 COLUMNS = 256  # of one work-item of gemv_columns
-
-
-def try_lower_matmul(node: Node, lw: Lowering) -> bool:
-    """matmul by tiles; False when the plain kernels do as well."""
-    return _lower(Product.of_matmul(node, lw.tail(node)), lw)
-
-
-def try_lower_gemm(node: Node, lw: Lowering) -> bool:
-    """gemm by tiles; False when the plain kernels do as well."""
-    return _lower(Product.of_gemm(node, lw.tail(node)), lw)
-
-
-def _lower(product: Product, lw: Lowering) -> bool:
-    """Register tiles on CPUs, work-group tiles elsewhere."""
-    if not lw.facts.is_cpu:
-        return lower_local_product(product, lw)
-    lower_product(product, lw)
-    return True
 
 
 def tile_kernel(template: str, entry: str, defines: Mapping[str, object], tail: Tail | None = None) -> Kernel:
@@ -111,6 +92,11 @@ class Product:
             return cls(a, b, m * math.prod(batch), n, k, tail=tail)
         return cls(a, b, m, n, k, batch, a.shape[:-2], b.shape[:-2], tail=tail)
 
+    @classmethod
+    def of(cls, node: Node, tail: Tail) -> Product:
+        """The product of a matmul or gemm node."""
+        return cls.of_gemm(node, tail) if node.op.name == "gemm" else cls.of_matmul(node, tail)
+
     @property
     def storage(self) -> str:
         """OpenCL C name of the operands' storage type."""
@@ -156,9 +142,9 @@ def lower_product(product: Product, lw: Lowering) -> None:
         else:
             _lower_columns(p, lw)
     elif not p.b.is_constant and p.k <= UNPACKED_DEPTH:
-        _lower_unpacked(p, lw)
+        lower_unpacked(p, lw)
     else:
-        _lower_panels(p, lw)
+        lower_panels(p, lw)
 
 
 def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
@@ -185,7 +171,7 @@ def _lower_columns(p: Product, lw: Lowering) -> None:
     lw.launch(kernel, args, (ceil_div(p.n, COLUMNS), p.m, math.prod(p.batch)))
 
 
-def _lower_panels(p: Product, lw: Lowering) -> None:
+def lower_panels(p: Product, lw: Lowering) -> None:
     """Register tiles over rows of a and packed panels of b."""
     panels = ceil_div(p.n, PANEL)
     a, w = rows_of_a(p, lw), panels_of_b(p, lw)
@@ -203,7 +189,7 @@ def _lower_panels(p: Product, lw: Lowering) -> None:
     lw.launch(p.kernel("gemm.cl", "gemm_panels"), args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
 
 
-def _lower_unpacked(p: Product, lw: Lowering) -> None:
+def lower_unpacked(p: Product, lw: Lowering) -> None:
     """Register tiles where b is met once: each work-item packs the panels it needs."""
     panels, matrices = ceil_div(p.n, PANEL), math.prod(p.batch)
     rows, each = cut(p.m, panels, p.k, matrices, lw)

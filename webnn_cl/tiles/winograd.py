@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webnn_cl.opencl.facts import DeviceFacts
     from webnn_cl.ops.conv_direct import Convolution
 
-__all__ = ["lower_winograd", "suits_winograd"]
+__all__ = ["can_winograd", "lower_winograd", "suits_winograd"]
 
 TILE = 4  # outputs of a tile along each dimension
 POINTS = 36
@@ -35,8 +35,8 @@ STREAM_BYTES = 8.0  # of filter that arrive from beyond the second cache
 ADVANTAGE = 0.9
 
 
-def suits_winograd(conv: Convolution, facts: DeviceFacts) -> bool:
-    """Whether `conv` is a 3 x 3 convolution that Winograd computes faster.
+def can_winograd(conv: Convolution) -> bool:
+    """Whether `conv` is a convolution of the kind that Winograd's algorithm computes: 3 x 3 taps, stride 1.
 
     The variable WEBNN_CL_WINOGRAD=0 turns it off: its error is about ten times the direct one's.
     """
@@ -45,10 +45,12 @@ def suits_winograd(conv: Convolution, facts: DeviceFacts) -> bool:
     plain = plain and tuple(attrs["strides"]) == tuple(attrs["dilations"]) == (1, 1)
     if not plain or not conv.node.inputs["filter"].is_constant or os.environ.get("WEBNN_CL_WINOGRAD") == "0":
         return False
-    c, o = conv.input.channels, conv.output.channels
-    if min(c, o) < 8:
-        return False
-    return _winograd_cycles(conv, facts) < ADVANTAGE * _direct_cycles(conv, facts)
+    return min(conv.input.channels, conv.output.channels) >= 8
+
+
+def suits_winograd(conv: Convolution, facts: DeviceFacts) -> bool:
+    """Whether Winograd's algorithm computes `conv`, and faster than the direct way."""
+    return can_winograd(conv) and _winograd_cycles(conv, facts) < ADVANTAGE * _direct_cycles(conv, facts)
 
 
 def _winograd_cycles(conv: Convolution, facts: DeviceFacts) -> float:

@@ -1,0 +1,141 @@
+"""The kernels that a product or a convolution may take, by name; the tuning table, or a rule, picks one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from webnn_cl.ops import conv_direct, gemm_direct
+from webnn_cl.ops.conv_direct import Convolution
+from webnn_cl.tiles.convolution import default_conv2d, is_product, lower_as_product
+from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
+from webnn_cl.tiles.local import (
+    VARIANTS,
+    LocalTile,
+    conv_extents,
+    lower_local_conv,
+    lower_local_product,
+    suits_local,
+    tile_for,
+)
+from webnn_cl.tiles.matrix import UNPACKED_DEPTH, Product, lower_panels, lower_product, lower_unpacked
+from webnn_cl.tiles.rows import lower_rows
+from webnn_cl.tiles.winograd import can_winograd, lower_winograd
+
+if TYPE_CHECKING:
+    from webnn_cl.compiler.ir import Node
+    from webnn_cl.compiler.lower import Lowering
+    from webnn_cl.opencl.facts import DeviceFacts
+
+__all__ = ["PLAIN", "candidates", "default_variant", "lower_variant"]
+
+PLAIN = "plain"
+Lower = Callable[["Node", "Lowering"], None]
+
+
+def lower_variant(node: Node, lw: Lowering) -> None:
+    """Lower a matmul, gemm, conv2d or conv_transpose2d with the variant that won on this device, else by rule."""
+    variants = _variants(node, lw.facts)
+    name = lw.tuned(node)
+    if name is None or name not in variants:
+        name = default_variant(node, lw.facts)
+    variants[name](node, lw)
+
+
+def candidates(node: Node, facts: DeviceFacts) -> tuple[str, ...]:
+    """Names of the variants that can compute `node`; none for operators without."""
+    return tuple(_variants(node, facts)) if node.op.name in _VARIANTS else ()
+
+
+def default_variant(node: Node, facts: DeviceFacts) -> str:
+    """The variant of an untuned device."""
+    if not facts.is_cpu:
+        return _default_tile(node, facts)
+    if node.op.name == "conv2d":
+        return default_conv2d(Convolution(node, transposed=False), facts)
+    return "rows" if node.op.name == "conv_transpose2d" else "tiles"
+
+
+def _default_tile(node: Node, facts: DeviceFacts) -> str:
+    extents = _extents(node)
+    tile = tile_for(*extents, facts) if extents is not None and suits_local(*extents[:2]) else None
+    return PLAIN if tile is None else tile.name
+
+
+def _extents(node: Node) -> tuple[int, int, int] | None:
+    """Rows, columns and stack of the product that `node` is; None for a transposed convolution."""
+    if node.op.name == "conv2d":
+        return conv_extents(Convolution(node, transposed=False))
+    if node.op.name == "conv_transpose2d":
+        return None
+    *batch, rows, columns = node.output.shape
+    return rows, columns, math.prod(batch)
+
+
+def _variants(node: Node, facts: DeviceFacts) -> Mapping[str, Lower]:
+    return _VARIANTS[node.op.name](node, facts)
+
+
+def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
+    conv = Convolution(node, transposed=False)
+    found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv2d}
+    if not facts.is_cpu:
+        rows, columns, _ = conv_extents(conv)
+        return found | {tile.name: _conv_with(tile) for tile in _tiles(rows, columns, facts)}
+    if is_product(conv):
+        found["product"] = _on_convolution(lower_as_product)
+    if is_depthwise(conv):
+        found["depthwise"] = _on_convolution(lower_depthwise)
+    if can_winograd(conv):
+        found["winograd"] = _on_convolution(lower_winograd)
+    return {**found, "rows": _on_convolution(lower_rows)}
+
+
+def _conv_transpose2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
+    found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv_transpose2d}
+    if facts.is_cpu:
+        found["rows"] = _on_convolution(lower_rows, transposed=True)
+    return found
+
+
+def _products(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
+    plain = gemm_direct.lower_gemm if node.op.name == "gemm" else gemm_direct.lower_matmul
+    found: dict[str, Lower] = {PLAIN: plain}
+    if not facts.is_cpu:
+        rows, columns = node.output.shape[-2:]
+        return found | {tile.name: _product_with(tile) for tile in _tiles(rows, columns, facts)}
+    found["tiles"] = _on_product(lower_product)
+    found["panels"] = _on_product(lower_panels)
+    depth = node.inputs["a"].shape[-2 if node.attrs.get("a_transpose") else -1]
+    if depth <= UNPACKED_DEPTH:
+        found["unpacked"] = _on_product(lower_unpacked)
+    return found
+
+
+_VARIANTS: dict[str, Callable[[Node, DeviceFacts], Mapping[str, Lower]]] = {
+    "conv2d": _conv2d,
+    "conv_transpose2d": _conv_transpose2d,
+    "matmul": _products,
+    "gemm": _products,
+}
+
+
+def _tiles(rows: int, columns: int, facts: DeviceFacts) -> list[LocalTile]:
+    return [tile for tile in VARIANTS if tile.fits(facts)] if suits_local(rows, columns) else []
+
+
+def _on_convolution(lower: Callable[[Convolution, Lowering], None], transposed: bool = False) -> Lower:
+    return lambda node, lw: lower(Convolution(node, transposed), lw)
+
+
+def _on_product(lower: Callable[[Product, Lowering], None]) -> Lower:
+    return lambda node, lw: lower(Product.of(node, lw.tail(node)), lw)
+
+
+def _conv_with(tile: LocalTile) -> Lower:
+    return lambda node, lw: lower_local_conv(Convolution(node, transposed=False), lw, tile)
+
+
+def _product_with(tile: LocalTile) -> Lower:
+    return lambda node, lw: lower_local_product(Product.of(node, lw.tail(node)), lw, tile)
