@@ -120,7 +120,7 @@ def _int_to_double(value: int, dtype: DType) -> float:
     if bits <= 53:
         return float(value)
     if bits > 1000:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
     shift = bits - 53
     magnitude = abs(value)
     kept = (magnitude >> shift) | (1 if magnitude & ((1 << shift) - 1) else 0)

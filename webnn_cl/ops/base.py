@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -29,6 +31,12 @@ class BuilderBase:
 
     _max_tensor_bytes: int
     _max_rank: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if not name.startswith("_") and inspect.isfunction(method):
+                setattr(cls, name, _none_is_missing(method))
 
     def _check_can_build(self) -> None:
         raise AssertionError("MLGraphBuilder overrides this")
@@ -213,6 +221,22 @@ class Call:
         node = Node(self.record, dict(self._inputs), dict(attrs or {}), label=self.label)
         node.outputs = [Value(desc, producer=node) for desc in descs]
         return [MLOperand(self.builder, value) for value in node.outputs]
+
+
+def _none_is_missing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """`method` with None for any option standing for its default, as a missing dictionary member does in WebNN."""
+    parameters = inspect.signature(method).parameters.values()
+    filled = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not None and p.name != "label"}
+    if not filled:
+        return method
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        if any(value is None for value in options.values()):
+            options = {name: value for name, value in options.items() if value is not None or name not in filled}
+        return method(self, *args, **options)
+
+    return call
 
 
 def check_desc(desc: TensorDesc, where: str, argument: str, max_rank: int, max_bytes: int) -> None:
