@@ -75,18 +75,27 @@ static inline IDX arg_column(const __global X *x, IDX rows, IDX inner) {
   return at;
 }
 
-// Up to WIDE vectors of columns, row by row; the best elements' rows in `at`.
+#define ROWS 16  // at a time, so that memory is read along them
+
+// Up to WIDE vectors of columns; the best elements' rows in `at`.
 static inline void arg_wide(const __global X *x, IDX rows, IDX inner, IDX vectors, VX *best, int8 *at) {
   for (IDX v = 0; v < vectors; v++) {
     best[v] = (VX)((SX)(WORST));
     at[v] = (int8)(0);
   }
-  for (IDX r = 0; r < rows; r++) {
+  for (IDX r = 0; r < rows; r += ROWS) {
+    const IDX end = r + ROWS < rows ? r + ROWS : rows;
     for (IDX v = 0; v < vectors; v++) {
-      const VX a = LOAD8(X, x, r * inner + v * 8);
-      const MTYPE(X) better = BETTER8(a, best[v]);
-      best[v] = SEL8(best[v], a, better);
-      at[v] = SEL8(at[v], (int8)((int)r), LANES8(int8, better));
+      VX found = best[v];
+      int8 where = at[v];
+      for (IDX k = r; k < end; k++) {
+        const VX a = LOAD8(X, x, k * inner + v * 8);
+        const MTYPE(X) better = BETTER8(a, found);
+        found = SEL8(found, a, better);
+        where = SEL8(where, (int8)((int)k), LANES8(int8, better));
+      }
+      best[v] = found;
+      at[v] = where;
     }
   }
 }

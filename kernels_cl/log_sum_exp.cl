@@ -1,9 +1,6 @@
 // log(sum(exp(x))) over one dimension of [outer, n, inner], shifted by the largest element so far so that nothing
-// overflows; one reading of the memory. The results of parts go through the same kernels again.
+// overflows; one reading of the memory. The results of parts go through the same kernels again. After exp_sums.cl.
 
-#ifndef X
-#define X float  // storage type of the input
-#endif
 #ifndef Y
 #define Y float  // storage type of the result
 #endif
@@ -18,25 +15,6 @@
 #define EMIT8(p, i, v) STORE8(Y, p, i, v)
 #endif
 #define RUN 2048  // elements of a row between two looks at the largest one: they stay in the nearest cache
-#define ROWS 16   // rows of columns, likewise
-
-// 2^64 exp(x) for x <= 0. NaN passes through.
-#define EXP8(x) wn_exp_scaled8(x)
-#define EXP1(x) wn_exp_scaled1(x)
-#define SCALE 0x1p-64f
-// -infinity as the largest element must not give infinity - infinity.
-#define SHIFT8(m) SEL8((m), (float8)(0.0f), (m) == (float8)(-INFINITY))
-#define SHIFT1(m) SEL1((m), 0.0f, (m) == -INFINITY)
-
-static inline float largest_lane(float8 v) {
-  const float4 a = v.lo > v.hi ? v.lo : v.hi;
-  const float2 b = a.lo > a.hi ? a.lo : a.hi;
-  return b.x > b.y ? b.x : b.y;
-}
-
-static inline float sum_lanes(float8 v) {
-  return ((v.s0 + v.s4) + (v.s2 + v.s6)) + ((v.s1 + v.s5) + (v.s3 + v.s7));
-}
 
 // m is the largest element but for NaN, sum that of the exponentials relative to it. Where m is infinite, sum can't
 // tell NaN from the rest, so the elements are looked at again.
@@ -50,31 +28,20 @@ static inline float log_sum_exp_result(float m, float sum, const __global X *x, 
 }
 
 static inline float log_sum_exp_run(const __global X *x, IDX n) {
-  float m = -INFINITY, sum = 0.0f;
+  float m = -INFINITY;
   float8 sum8 = (float8)(0.0f);
   IDX i = 0;
   while (i + 8 <= n) {
-    const IDX stop = i + RUN < n ? i + RUN : n;
-    float8 a8 = (float8)(-INFINITY), b8 = a8;
-    IDX k = i;
-    for (; k + 16 <= stop; k += 16) {
-      const float8 a = LOAD8(X, x, k), b = LOAD8(X, x, k + 8);
-      a8 = SEL8(a8, a, a > a8);
-      b8 = SEL8(b8, b, b > b8);
-    }
-    for (; k + 8 <= stop; k += 8) {
-      const float8 a = LOAD8(X, x, k);
-      a8 = SEL8(a8, a, a > a8);
-    }
-    const float found = largest_lane(SEL8(a8, b8, b8 > a8));
+    const IDX stop = i + RUN < n ? i + RUN : n / 8 * 8;
+    const float found = largest_of(x + i, stop - i);
     const float larger = found > m ? found : m;
     const float shift = SHIFT1(larger);
     float8 more = (float8)(0.0f);
-    for (; i + 8 <= stop; i += 8) more += EXP8(LOAD8(X, x, i) - shift);
+    for (; i < stop; i += 8) more += EXP8(LOAD8(X, x, i) - shift);
     sum8 = sum8 * (EXP1(m - shift) * SCALE) + more;
     m = larger;
   }
-  sum = sum_lanes(sum8);
+  float sum = sum_lanes(sum8);
   for (; i < n; i++) {
     const float v = LOAD(X, x, i);
     const float larger = v > m ? v : m;
@@ -96,41 +63,6 @@ kernel void log_sum_exp_rows(const __global X *x, __global Y *y, IDX n, IDX rows
   for (; row < end; row++) EMIT(y, row * parts + part, log_sum_exp_run(x + row * n + begin, length));
 }
 
-static inline float log_sum_exp_column(const __global X *x, IDX rows, IDX inner) {
-  float m = -INFINITY, sum = 0.0f;
-  for (IDX r = 0; r < rows; r++) {
-    const float v = LOAD(X, x, r * inner);
-    m = v > m ? v : m;
-  }
-  const float shift = SHIFT1(m);
-  for (IDX r = 0; r < rows; r++) sum += EXP1(LOAD(X, x, r * inner) - shift);
-  return log_sum_exp_result(m, sum, x, rows, inner);
-}
-
-// Up to WIDE vectors of columns: largest elements and sums of exponentials relative to them.
-static inline void log_sum_exp_wide(const __global X *x, IDX rows, IDX inner, IDX vectors, float8 *m, float8 *sum) {
-  for (IDX v = 0; v < vectors; v++) {
-    m[v] = (float8)(-INFINITY);
-    sum[v] = (float8)(0.0f);
-  }
-  for (IDX r = 0; r < rows; r += ROWS) {
-    const IDX count = rows - r < ROWS ? rows - r : ROWS;
-    for (IDX v = 0; v < vectors; v++) {
-      const __global X *p = x + r * inner + v * 8;
-      float8 larger = m[v];
-      for (IDX k = 0; k < count; k++) {
-        const float8 a = LOAD8(X, p, k * inner);
-        larger = SEL8(larger, a, a > larger);
-      }
-      const float8 shift = SHIFT8(larger);
-      float8 more = sum[v] * (EXP8(m[v] - shift) * SCALE);
-      for (IDX k = 0; k < count; k++) more += EXP8(LOAD8(X, p, k * inner) - shift);
-      sum[v] = more;
-      m[v] = larger;
-    }
-  }
-}
-
 // Work-item: up to 8 * WIDE columns, `chunk` rows of one of the `parts`, `outer_each` of the outer dimension.
 kernel void log_sum_exp_columns(const __global X *x, __global Y *y, IDX n, IDX inner, IDX outer, IDX outer_each,
                                 IDX parts, IDX chunk EXTRA_ARGS) {
@@ -146,14 +78,19 @@ kernel void log_sum_exp_columns(const __global X *x, __global Y *y, IDX n, IDX i
   for (; o < end; o++) {
     const __global X *from = x + (o * n + begin) * inner + column;
     const IDX to = (o * parts + (IDX)get_global_id(1)) * inner + column;
-    log_sum_exp_wide(from, rows, inner, vectors, m, sum);
-    for (IDX v = 0; v < vectors; v++) {
-      if (any(m[v] - m[v] != (float8)(0.0f))) {
-        for (int k = 0; k < 8; k++) EMIT(y, to + v * 8 + k, log_sum_exp_column(from + v * 8 + k, rows, inner));
-      } else {
+    sums_wide(from, rows, inner, vectors, m, sum);
+    if (vectors * 8 < width)
+      sums_part(from + vectors * 8, rows, inner, width - vectors * 8, m + vectors, sum + vectors);
+    for (IDX v = 0; v * 8 < width; v++) {
+      const IDX lanes = width - v * 8;
+      if (lanes >= 8 && !any(m[v] - m[v] != (float8)(0.0f))) {
         EMIT8(y, to + v * 8, m[v] + log(sum[v] * SCALE));
+      } else {
+        const float a[8] = {m[v].s0, m[v].s1, m[v].s2, m[v].s3, m[v].s4, m[v].s5, m[v].s6, m[v].s7};
+        const float b[8] = {sum[v].s0, sum[v].s1, sum[v].s2, sum[v].s3, sum[v].s4, sum[v].s5, sum[v].s6, sum[v].s7};
+        for (int k = 0; k < 8 && k < lanes; k++)
+          EMIT(y, to + v * 8 + k, log_sum_exp_result(a[k], b[k], from + v * 8 + k, rows, inner));
       }
     }
-    for (IDX k = vectors * 8; k < width; k++) EMIT(y, to + k, log_sum_exp_column(from + k, rows, inner));
   }
 }

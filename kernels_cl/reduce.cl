@@ -124,28 +124,29 @@ kernel void reduce_rows(const __global X *x, __global Y *y, IDX n, IDX rows, IDX
 }
 
 // Up to WIDE vectors of columns, `rows` rows of `inner` elements: BLOCK rows at a time, so that memory is read along
-// the rows.
+// the rows, and two vectors, which are a cache line of floats.
 static inline void reduce_wide(const __global X *x, IDX rows, IDX inner, IDX vectors, VA *s, VA *c) {
   for (IDX v = 0; v < vectors; v++) {
     s[v] = FIRST8;
     c[v] = (VA)((SA)(0));
   }
   for (IDX r = 0; r < rows; r += BLOCK) {
-    const IDX k = rows - r;
-    for (IDX v = 0; v < vectors; v++) {
-      const __global X *p = x + r * inner + v * 8;
-      VA a = MAP8(LOAD8(X, p, 0));
-      if (k >= BLOCK) {
-        VA b = MAP8(LOAD8(X, p, inner));
+    const IDX count = rows - r;
+    const __global X *p = x + r * inner;
+    IDX v = 0;
+    for (; count >= BLOCK && v + 2 <= vectors; v += 2, p += 16) {
+      VA a = MAP8(LOAD8(X, p, 0)), b = MAP8(LOAD8(X, p, 8));
 #pragma unroll
-        for (int j = 2; j < BLOCK; j += 2) {
-          a = JOIN8(a, MAP8(LOAD8(X, p, j * inner)));
-          b = JOIN8(b, MAP8(LOAD8(X, p, (j + 1) * inner)));
-        }
-        a = JOIN8(a, b);
-      } else {
-        for (IDX j = 1; j < k; j++) a = JOIN8(a, MAP8(LOAD8(X, p, j * inner)));
+      for (int j = 1; j < BLOCK; j++) {
+        a = JOIN8(a, MAP8(LOAD8(X, p, j * inner)));
+        b = JOIN8(b, MAP8(LOAD8(X, p, j * inner + 8)));
       }
+      KEEP(VA, s[v], c[v], a)
+      KEEP(VA, s[v + 1], c[v + 1], b)
+    }
+    for (; v < vectors; v++, p += 8) {
+      VA a = MAP8(LOAD8(X, p, 0));
+      for (IDX j = 1; j < count && j < BLOCK; j++) a = JOIN8(a, MAP8(LOAD8(X, p, j * inner)));
       KEEP(VA, s[v], c[v], a)
     }
   }

@@ -39,6 +39,7 @@
 
 #define VA VTYPE(A)
 #define SA CTYPE(A)
+#define ROWS 8  // at a time, so that memory is read along them
 #define FORWARD(v) (reversed ? (v).s76543210 : (v))
 
 // Work-item: `rows_each` rows, or one of the `parts` (`chunk` elements each) of one row; totals[row, part] are sums.
@@ -93,6 +94,7 @@ kernel void scan_columns(const __global X *x, __global X *y, const __global A *t
   const IDX width = inner - column < 8 * WIDE ? inner - column : 8 * WIDE;
   const IDX vectors = width / 8;
   const IDX first = reversed ? part + 1 : 0, stop = reversed ? parts : part;
+  const IDX step = reversed ? -inner : inner;
   VA s[WIDE], c[WIDE];
   for (; o < end; o++) {
     const IDX from = (o * n + begin) * inner + column;
@@ -101,13 +103,25 @@ kernel void scan_columns(const __global X *x, __global X *y, const __global A *t
       s[v] = c[v] = (VA)((SA)(0));
       for (IDX p = first; p < stop; p++) KEEP(VA, s[v], c[v], LOAD8(A, before, p * inner + v * 8))
     }
-    for (IDX r = 0; r < rows; r++) {
-      for (IDX v = 0; v < vectors; v++) {
-        const IDX at = from + (reversed ? rows - 1 - r : r) * inner + v * 8;
-        const VA a = CONVERT8(A, LOAD8(X, x, at));
-        if (exclusive) EMIT8(y, at, CONVERT8(X, TOTAL8(s[v], c[v])));
-        KEEP(VA, s[v], c[v], a)
-        if (!exclusive) EMIT8(y, at, CONVERT8(X, TOTAL8(s[v], c[v])));
+    for (IDX r = 0; r < rows; r += ROWS) {
+      const IDX count = rows - r < ROWS ? rows - r : ROWS;
+      const IDX begin_row = from + (reversed ? rows - 1 - r : r) * inner;
+      for (IDX v = 0; v < vectors; v += 2) {
+        const IDX next = v + 1 < vectors ? v + 1 : v;  // two vectors, a cache line of floats
+        VA sum0 = s[v], lost0 = c[v], sum1 = s[next], lost1 = c[next];
+        IDX at = begin_row;
+        for (IDX k = 0; k < count; k++, at += step) {
+          const VA a = CONVERT8(A, LOAD8(X, x, at + v * 8)), b = CONVERT8(A, LOAD8(X, x, at + next * 8));
+          const VA before0 = TOTAL8(sum0, lost0), before1 = TOTAL8(sum1, lost1);
+          KEEP(VA, sum0, lost0, a)
+          KEEP(VA, sum1, lost1, b)
+          EMIT8(y, at + v * 8, CONVERT8(X, exclusive ? before0 : TOTAL8(sum0, lost0)));
+          if (next > v) EMIT8(y, at + next * 8, CONVERT8(X, exclusive ? before1 : TOTAL8(sum1, lost1)));
+        }
+        s[v] = sum0;
+        c[v] = lost0;
+        s[next] = sum1;
+        c[next] = lost1;
       }
     }
     for (IDX k = vectors * 8; k < width; k++) {

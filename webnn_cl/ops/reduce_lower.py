@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import kernels_cl
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import DType, dtype_of
 from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
@@ -258,9 +259,9 @@ def launch_pass(
         grid = (-(-step.inner // (8 * wide(facts))), split.parts, outer_items)
         defines = {**defines, "WIDE": wide(facts)}
     args = [*buffers, *map(np.int64, sizes), *more]
-    code, headers = "", HEADERS
+    code, headers = kernels_cl.read("exp_sums.cl") if template == "log_sum_exp" else "", HEADERS
     if tail is not None:
-        defines, code, headers = {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers)
+        defines, code, headers = {**defines, **tail.defines}, code + tail.code, (*HEADERS, *tail.headers)
         args += tail.args
     local = (1 if facts.is_cpu else GPU_LOCAL, *[1] * (len(grid) - 1))
     lowering.launch(Kernel(f"{template}.cl", entry, defines, code, headers), args, grid, local)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import kernels_cl
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.base import BuilderBase
@@ -67,12 +68,13 @@ def lower_softmax(node: Node, lowering: Lowering) -> None:
 def _kernel(node: Node, entry: str, tail: Tail, stores: bool = True) -> Kernel:
     """A kernel of softmax.cl; only one that `stores` results has the epilogue."""
     storage = dtype_of(node.output.data_type).storage
-    defines: dict[str, object] = {"T": storage, "WIDE": WIDE}
+    defines: dict[str, object] = {"X": storage, "WIDE": WIDE}
     if storage == "float" and not tail.defines:
         defines["WAIT_IN_RESULT"] = ""
+    sums = kernels_cl.read("exp_sums.cl")
     if not stores:
-        return Kernel("softmax.cl", entry, defines, headers=HEADERS)
-    return Kernel("softmax.cl", entry, {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers))
+        return Kernel("softmax.cl", entry, defines, sums, HEADERS)
+    return Kernel("softmax.cl", entry, {**defines, **tail.defines}, sums + tail.code, (*HEADERS, *tail.headers))
 
 
 def _lower_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Arg, tail: Tail) -> None:
