@@ -43,26 +43,17 @@
 // The last vector of a row: of its columns only those that there are matter.
 #define GET_LAST(at) ((at) + 8 <= TOTAL ? LOAD8(T, x, at) : LOADN(T, x, at, lanes))
 
-// Calls TERM(v, x) for the elements x of vector v in reduced elements i0..i1-1, four rows at a time.
-#define FOR_ROWS(TERM)                                                                   \
-  FOR_RUNS(base, i0, i1) {                                                               \
-    const IDX step = strides.d[7];                                                       \
-    for (IDX k = 0; k < run; k += 4) {                                                   \
-      const IDX left = run - k, row = at + k * step;                                     \
-      const __global T *p = x + row;                                                     \
-      if (left >= 4) {                                                                   \
-        for (int v = 0; v < full; v++) {                                                 \
-          const float8 x0 = LOAD8(T, p, v * 8), x1 = LOAD8(T, p, step + v * 8);          \
-          const float8 x2 = LOAD8(T, p, 2 * step + v * 8), x3 = LOAD8(T, p, 3 * step + v * 8); \
-          TERM(v, x0) TERM(v, x1) TERM(v, x2) TERM(v, x3)                                \
-        }                                                                                \
-      } else {                                                                           \
-        for (int r = 0; r < left; r++)                                                   \
-          for (int v = 0; v < full; v++) TERM(v, LOAD8(T, p, r * step + v * 8))          \
-      }                                                                                  \
-      if (lanes)                                                                         \
-        for (int r = 0; r < 4 && r < left; r++) TERM(full, GET_LAST(row + r * step + full * 8)) \
-    }                                                                                    \
+// Adds d and d * d, d = x - guess, to distance[v] and deviations[v]: of one row, or of four, pairwise.
+#define TAKE1(v, x0)                            \
+  {                                             \
+    const float8 d = (x0) - guess[v];           \
+    distance[v] += d, deviations[v] += d * d;   \
+  }
+#define TAKE4(v, x0, x1, x2, x3)                                                                        \
+  {                                                                                                     \
+    const float8 d0 = (x0) - guess[v], d1 = (x1) - guess[v], d2 = (x2) - guess[v], d3 = (x3) - guess[v]; \
+    distance[v] += (d0 + d1) + (d2 + d3);                                                               \
+    deviations[v] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);                                         \
   }
 
 // Of reduced elements i0..i1-1: a guess of the mean (the first element), how far the mean is from it, and the sum of
@@ -76,12 +67,23 @@ static inline void statistics(const __global T *x, IDX base, int full, int lanes
   }
   for (int again = 0; again < 2; again++) {
     for (int v = 0; v < count; v++) distance[v] = 0, deviations[v] = 0;
-#define TAKE(v, e)                              \
-  {                                             \
-    const float8 d = (e) - guess[v];            \
-    distance[v] += d, deviations[v] += d * d;   \
-  }
-    FOR_ROWS(TAKE)
+    FOR_RUNS(base, i0, i1) {
+      const IDX step = strides.d[7];
+      for (IDX k = 0; k < run; k += 4) {
+        const IDX left = run - k, row = at + k * step;
+        const __global T *p = x + row;
+        if (left >= 4) {
+          for (int v = 0; v < full; v++)
+            TAKE4(v, LOAD8(T, p, v * 8), LOAD8(T, p, step + v * 8), LOAD8(T, p, 2 * step + v * 8),
+                  LOAD8(T, p, 3 * step + v * 8))
+        } else {
+          for (int r = 0; r < left; r++)
+            for (int v = 0; v < full; v++) TAKE1(v, LOAD8(T, p, r * step + v * 8))
+        }
+        if (lanes)
+          for (int r = 0; r < 4 && r < left; r++) TAKE1(full, GET_LAST(row + r * step + full * 8))
+      }
+    }
     int8 bad = 0;
     for (int v = 0; v < count; v++) {
       const float8 sum = distance[v];

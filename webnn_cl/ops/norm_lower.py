@@ -28,6 +28,7 @@ WIDEST = 256  # columns of a work-item of norm_columns.cl
 # Elements that a work-item takes of groups that are cut, and most elements of work that is not cut: they stay in a
 # core's cache from the first pass to the last.
 CHUNK, WHOLE = 1 << 13, 1 << 17
+SHORT = 64  # rows of columns that are never cut
 # A work-item has at least so many elements, and a core so many work-items, where there are enough.
 ITEM, ITEMS_PER_CORE = 1 << 14, 4
 # Beyond so many elements a row, scale and bias fall out of the first cache: several rows share their loads.
@@ -198,11 +199,11 @@ def _plan_columns(groups: Groups, x: Value, facts: DeviceFacts) -> Plan:
     width = min(pitch, WIDEST)
     while width > 4 * LANES and (n * width > WHOLE or -(-pitch // width) * outer < items):
         width = -(-width // 2 // LANES) * LANES
-    whole = n <= 64 or (n * width <= WHOLE and -(-pitch // width) * outer >= items)
+    whole = n <= SHORT or (n * width <= WHOLE and -(-pitch // width) * outer >= items)
     if not whole:
         width = min(pitch, WIDEST)
     blocks = -(-pitch // width)
-    chunk = n if whole else min(max(64, 8 * CHUNK // width), max(64, -(-n * blocks * outer // items)))
+    chunk = n if whole else max(SHORT, min(8 * CHUNK // width, -(-n * blocks * outer // items)))
     chunks = -(-n // chunk)
     sizes = dims((n, x.desc.size, pitch, chunk, chunks, width))
     grid = (blocks, chunks, outer)
