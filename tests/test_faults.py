@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import webnn_cl
 from tests.faults import Injector, injected
 from tests.work import affine, tensor
 from webnn_cl import InvalidStateError, MLTypeError, OperationError
+from webnn_cl.opencl import in_place
 from webnn_cl.opencl.loss import is_loss
 
 ML = webnn_cl.ML()
@@ -59,9 +61,32 @@ def two_contexts(context: webnn_cl.MLContext, result: list[Any]) -> None:
             result.append(context.read_tensor(source).tolist())
 
 
+def in_place_and_pinned(context: webnn_cl.MLContext, result: list[Any]) -> None:
+    """Transfers through maps, and through pinned memory, at sizes that would not take these paths otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("COPIED_TWICE", 1), ("REPLACED", 1), ("IDLE_SECONDS", 30.0)):
+            patch.setattr(in_place, name, value)
+        transfers(context, result)
+        context._facts = dataclasses.replace(context._facts, unified_memory=False)
+        context._timeline.facts = context._facts
+        transfers(context, result)
+
+
+def transfers(context: webnn_cl.MLContext, result: list[Any]) -> None:
+    """Write and read each kind of tensor in each way."""
+    for exportable in (False, True):
+        made = tensor(context, shape=(2,), exportable=exportable)
+        context.write_tensor(made, TWO)
+        result.append(context.read_tensor(made, np.zeros(2, np.float32)).tolist())
+        result.append(context.read_tensor_async(made).result(60).tolist())
+        with context.map_tensor(made) as view:
+            result.append(view.tolist())
+
+
 SCENARIOS: dict[str, tuple[Callable[[Any, list[Any]], None], list[Any]]] = {
     "lifecycle": (lifecycle, [[2, 4], [2, 4], [5, 2], [2, 4]]),
     "two contexts": (two_contexts, [[1, 2]] * 4),
+    "in place and pinned": (in_place_and_pinned, [[1, 2]] * 12),
 }
 
 

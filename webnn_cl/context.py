@@ -20,6 +20,7 @@ from webnn_cl.interop.sharing import SharingMixin
 from webnn_cl.opencl import fork, transfer
 from webnn_cl.opencl.adopt import Connection
 from webnn_cl.opencl.facts import DeviceFacts
+from webnn_cl.opencl.in_place import InPlace, read_in_place, write_in_place
 from webnn_cl.opencl.loss import DeviceLostError
 from webnn_cl.opencl.memory import Storage, allocate, allocate_from
 from webnn_cl.opencl.timeline import Timeline
@@ -183,7 +184,12 @@ class MLContext(SharingMixin):
         array = data_for(data, tensor._desc, where)
         timeline = self._timeline
         timeline.throttle()
-        storage = tensor._storage
+        with timeline.lock:
+            tensor._check_usable(self, where)
+            storage = tensor._storage
+            in_place = write_in_place(timeline, storage)
+        if in_place is not None and in_place.write(array):
+            return
         run = transfer.write(timeline, storage, array)
         with timeline.lock:
             tensor._check_usable(self, where)
@@ -197,9 +203,13 @@ class MLContext(SharingMixin):
         destroyed, foreign or not readable, InvalidStateError when the tensor or the context ends meanwhile, or when
         the read would wait for a lease of the calling thread.
         """
-        pending = self._start_read(tensor, out, watched=timeout is not None)
+        pending, in_place = self._start_read(tensor, out, waits=timeout is None)
         if pending.operation is None and timeout is None:
-            transfer.wait_here(pending)
+            try:
+                transfer.wait_here(pending)
+            finally:
+                if in_place is not None:
+                    in_place.end()
         return pending.result_or_abandon(timeout)
 
     def read_tensor_async(self, tensor: MLTensor, out: Any = None) -> MLFuture[Any]:
@@ -209,11 +219,13 @@ class MLContext(SharingMixin):
         ``done()`` turns true; after a failure never.
         """
         try:
-            return self._start_read(tensor, out, watched=True).future
+            return self._start_read(tensor, out, waits=False)[0].future
         except MLError as error:
             return MLFuture.rejected(error)
 
-    def _start_read(self, tensor: MLTensor, out: Any, watched: bool) -> transfer.PendingRead:
+    def _start_read(
+        self, tensor: MLTensor, out: Any, waits: bool
+    ) -> tuple[transfer.PendingRead, InPlace | None]:
         where = "read_tensor"
         self._check_tensor(tensor, where)
         if not tensor._readable:
@@ -223,9 +235,12 @@ class MLContext(SharingMixin):
         timeline.throttle()
         with timeline.lock:
             tensor._check_usable(self, where)
-            pending = transfer.read(timeline, tensor._storage, tensor.nbytes, target, watched)
+            mapped = read_in_place(timeline, tensor._storage, target) if waits and out is not None else None
+            pending, in_place = mapped or (
+                transfer.read(timeline, tensor._storage, tensor.nbytes, target, watched=not waits), None
+            )  # fmt: skip
             tensor._pending.add(pending)
-        return pending
+        return pending, in_place
 
     def _check_tensor(self, tensor: object, where: str) -> None:
         fork.check()

@@ -51,7 +51,7 @@ def adopted(
             )
     except cl.Error as error:
         raise OperationError(
-            f"create_context: opencl: {opencl!r} is refused by its driver ({error}); is its pyopencl.Context still alive?"
+            f"create_context: opencl: {opencl!r} is refused by its driver ({error}); is its pyopencl.Context alive?"
         ) from error
     if require is not None and not require(connection.device):
         raise NotSupportedError(f"the device of opencl= does not fulfil require=: {connection.device!r}")

@@ -23,6 +23,7 @@ from webnn_cl.opencl.facts import DeviceFacts
 from webnn_cl.opencl.loss import DeviceLostError, is_loss
 from webnn_cl.opencl.memory import Storage
 from webnn_cl.opencl.order import Gate, Hold, Operation
+from webnn_cl.opencl.staging import StagingPool
 
 __all__ = ["MAX_COMMANDS", "Timeline"]
 
@@ -52,6 +53,7 @@ class Timeline:
         self.arena = Arena(cl_context)
         self.completion = Completion("webnn_cl completion")
         self.gate = Gate()
+        self.staging = StagingPool(cl_context, queue.device)
         self.lost: str | None = None
         self.max_bytes = max(256 << 20, facts.global_memory_bytes // 8)
         self._on_loss = on_loss
@@ -133,6 +135,12 @@ class Timeline:
             if failure is not None:
                 self.failures[storage] = failure
             else:
+                self.failures.pop(storage, None)
+
+    def written(self, storage: Storage) -> None:
+        """`storage` holds good data, whatever failed to write it before."""
+        if self.failures:
+            with self.lock:
                 self.failures.pop(storage, None)
 
     def check_alive(self) -> None:

@@ -13,9 +13,10 @@ from webnn_cl.errors import MLError
 from webnn_cl.future import MLFuture
 from webnn_cl.opencl.memory import Storage, allocate_from
 from webnn_cl.opencl.order import Operation
+from webnn_cl.opencl.staging import Slot
 from webnn_cl.opencl.timeline import Timeline
 
-__all__ = ["PendingRead", "read", "write", "zero"]
+__all__ = ["PendingRead", "read", "wait_here", "write", "zero"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,9 +33,12 @@ def zero(timeline: Timeline, storage: Storage) -> None:
 def write(timeline: Timeline, storage: Storage, data: Array) -> Callable[[Any], Any]:
     """Copy `data` now; what is returned brings it into the tensor when the queue gets to it.
 
-    The copy is made by the host at once, into memory of the device. Memory that was never handed out is then
-    replaced by it, which costs nothing more: work already queued keeps the old memory.
+    Where the device shares memory with the host, the host makes the copy into device memory at once. Memory that was
+    never handed out is then replaced by it, which costs nothing more: work already queued keeps the old memory.
+    Elsewhere the copy is made into pinned memory.
     """
+    if not timeline.facts.unified_memory:
+        return _staged(timeline, storage, data)
     fresh = allocate_from(timeline.cl_context, data)
 
     def replace(queue: Any) -> None:
@@ -47,14 +51,32 @@ def write(timeline: Timeline, storage: Storage, data: Array) -> Callable[[Any], 
     return copy if storage.pinned else replace
 
 
+def _staged(timeline: Timeline, storage: Storage, data: Array) -> Callable[[Any], Any]:
+    slot = timeline.staging.take(data.nbytes)
+    np.copyto(slot.array, flat_bytes(data))
+
+    def copy(queue: Any) -> None:
+        slot.event = cl.enqueue_copy(queue, storage.buffer, slot.array, is_blocking=False)
+        slot.free()
+        timeline.retire(data.nbytes)
+
+    return copy
+
+
+def flat_bytes(data: Array) -> Array:
+    """`data` (contiguous) as 1-D bytes, without a copy."""
+    return data.reshape(-1).view(np.uint8)
+
+
 class PendingRead:
     """One read under way. It owns the host memory that the device writes to, and its event, until that is done."""
 
-    __slots__ = ("__weakref__", "_timeline", "deliver", "event", "failure", "future", "operation", "staging")
+    __slots__ = ("__weakref__", "_timeline", "deliver", "event", "failure", "future", "operation", "slot", "staging")
 
-    def __init__(self, timeline: Timeline, nbytes: int, deliver: Callable[[Array], Any]) -> None:
+    def __init__(self, timeline: Timeline, staging: Array | Slot, deliver: Callable[[Array], Any]) -> None:
         self._timeline = weakref.ref(timeline)
-        self.staging: Array = np.empty(nbytes, np.uint8)
+        self.slot = staging if isinstance(staging, Slot) else None
+        self.staging: Array = staging.array if isinstance(staging, Slot) else staging
         self.deliver = deliver
         self.event: Any = None
         self.operation: Operation | None = None
@@ -74,8 +96,13 @@ class PendingRead:
             self.future._try_set_exception(failure)
         elif self.failure is not None:
             self.future._try_set_exception(self.failure)
-        else:
+        elif self.slot is None:
             self.future._try_set_produced(lambda: self.deliver(self.staging))
+        else:
+            data = self.slot.data()
+            self.future._try_set_produced(lambda: self.deliver(data))
+        if self.slot is not None:
+            self.slot.free()
 
     def result_or_abandon(self, timeout: float | None) -> Any:
         """The value; when waiting for it fails, the read is over, and what it was to fill stays as it is."""
@@ -101,7 +128,12 @@ def read(
     With `watched` the completion thread settles the future; otherwise the caller waits for ``event`` and calls
     ``complete``, unless the read was deferred.
     """
-    pending = PendingRead(timeline, nbytes, deliver)
+    staging: Array | Slot
+    if timeline.facts.unified_memory:
+        staging = np.empty(nbytes, np.uint8)
+    else:
+        staging = timeline.staging.take(nbytes)
+    pending = PendingRead(timeline, staging, deliver)
 
     def run(queue: Any) -> Any:
         # A dropped event of a host copy blocks until the copy is done, so the pending read holds it.
