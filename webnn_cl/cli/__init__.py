@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from webnn_cl.cli import bench, check, devices, run
+from webnn_cl.cli import bench, check, devices, run, tune
 
-COMMANDS = (devices, run, bench, check)
+COMMANDS = (devices, run, bench, check, tune)
 
 
 class Parser(argparse.ArgumentParser):

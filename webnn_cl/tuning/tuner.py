@@ -16,7 +16,7 @@ from webnn_cl.compiler.ir import Constant, Graph, Node, Value
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.errors import OperationError
 from webnn_cl.opencl.memory import allocate
-from webnn_cl.tiles.variants import PLAIN, candidates
+from webnn_cl.tiles.variants import PLAIN, candidates, default_variant
 from webnn_cl.tuning.store import TuningTable, load, workload
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Result", "tunable_nodes", "tune"]
 
 ROUNDS = 7
+# Each sample runs long enough for the clock and for the cost of waiting not to matter.
+SAMPLE_SECONDS = 2e-3
+# What a variant must be faster by to replace the default.
+MARGIN = 0.05
 # Relative to the largest magnitude of the plain kernel's result.
 TOLERANCE = {"float32": 5e-5, "float16": 5e-3}
 
@@ -35,6 +39,7 @@ class Result:
     """What the tuner found for one workload: seconds of each variant that was right, and why others were not."""
 
     work: str
+    default: str
     variant: str
     seconds: dict[str, float]
     rejected: dict[str, str] = field(default_factory=dict)
@@ -82,9 +87,12 @@ def _tune(context: MLContext, node: Node, work: str, table: TuningTable) -> Resu
         else:
             rejected[variant] = problem
     seconds = _race(running)
+    default = default_variant(node, context._facts)
     winner = min(seconds, key=lambda v: seconds[v])
+    if default in seconds and seconds[winner] > (1 - MARGIN) * seconds[default]:
+        winner = default  # too close to tell on a machine that does other things
     table.put(work, winner, seconds)
-    return Result(work, winner, seconds, rejected)
+    return Result(work, default, winner, seconds, rejected)
 
 
 def _race(trials: Mapping[str, _Trial]) -> dict[str, float]:
@@ -125,6 +133,7 @@ class _Trial:
         alone = Node(node.op, values, node.attrs)
         alone.outputs = [Value(v.desc, producer=alone) for v in node.outputs]
         self._output = alone.output.desc
+        self._times = 1
         self._queue = context._timeline.queue
         self._lock = context._timeline.lock
         graph = Graph.reachable_from({"y": alone.output})
@@ -134,18 +143,24 @@ class _Trial:
             memory = self._memory["in", name] = allocate(context._cl, inputs[name].nbytes)
             cl.enqueue_copy(self._queue, memory, np.ascontiguousarray(inputs[name]).reshape(-1), is_blocking=True)
 
-    def _run(self) -> None:
+    def _run(self, times: int = 1) -> None:
         with self._lock:
-            self._executable.enqueue(self._queue, self._memory)
+            for _ in range(times):
+                self._executable.enqueue(self._queue, self._memory)
             self._queue.finish()
 
     def result(self) -> np.ndarray[Any, Any]:
         self._run()
+        self._times = max(1, round(SAMPLE_SECONDS / self._timed(1)))
         host = np.empty(self._output.shape, dtype_of(self._output.data_type).numpy)
         cl.enqueue_copy(self._queue, host.reshape(-1), self._memory["out", "y"], is_blocking=True)
         return host
 
-    def seconds(self) -> float:
+    def _timed(self, times: int) -> float:
         start = time.perf_counter()
-        self._run()
+        self._run(times)
         return time.perf_counter() - start
+
+    def seconds(self) -> float:
+        """Mean seconds of one run, over a sample of runs in a row."""
+        return self._timed(self._times) / self._times
