@@ -36,11 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first and every N-th case of each parametrized test."""
+    """Keep the first and every N-th case of each parametrized test, but for those that thin cases of their own."""
     every = config.getoption("--every")
     seen: dict[str, int] = {}
     kept, dropped = [], []
     for item in items:
+        if item.get_closest_marker("thins_cases"):
+            kept.append(item)
+            continue
         name = item.nodeid.split("[")[0]
         seen[name] = seen.get(name, -1) + 1
         (dropped if seen[name] % every else kept).append(item)

@@ -10,6 +10,7 @@ from tests import harness, spec
 from tests.cases import by_operator
 
 
+@pytest.mark.thins_cases
 @pytest.mark.parametrize("op", sorted(spec.OPERANDS))
 def test_operator(op: str, context: Any, pytestconfig: pytest.Config) -> None:
     cases = by_operator()[op][:: pytestconfig.getoption("--every")]
