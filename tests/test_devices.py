@@ -142,7 +142,8 @@ def test_devices_of_several_types_and_simulators_come_last(fake: Any) -> None:
     several = FakeDevice("several", CPU | GPU | ACCELERATOR, max_compute_units=1000)
     simulator = FakeDevice("Oclgrind Simulator", CPU, max_compute_units=1000)
     custom = FakeDevice("custom", CUSTOM, max_compute_units=1000)
-    fake(FakePlatform(devices=[several, custom]), FakePlatform("Oclgrind", devices=[simulator]), FakePlatform(devices=[HOST]))
+    simulators = FakePlatform("Oclgrind", devices=[simulator])
+    fake(FakePlatform(devices=[several, custom]), simulators, FakePlatform(devices=[HOST]))
     devices = list_devices()
     assert names(devices) == ["Host", "several", "Oclgrind Simulator", "custom"]
     assert [d.type for d in devices] == ["cpu", "gpu+accelerator+cpu", "cpu", "custom"]

@@ -136,8 +136,9 @@ def test_each_call_fails_once(name: str) -> None:
             silent += [] if error is not None else injector.failed
         if fail_at % 10 == 0:
             check_fresh_context()
-    # pyopencl itself builds from source when building from its cache fails.
-    assert set(silent) <= {"Program.build"}, "every failure is heard of"
+    # pyopencl itself builds from source when building from its cache fails. A flush that fails behind a deferred read
+    # is told by finish(), unless the device was faster than the news.
+    assert set(silent) <= {"Program.build", "CommandQueue.flush"}, "every failure is heard of"
     gc.collect()
     check_fresh_context()
 

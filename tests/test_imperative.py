@@ -275,9 +275,9 @@ def test_dispatch_checks_in_order(dispatch: Dispatch, other: webnn_cl.MLContext)
         dispatch.run({"lhs": foreign, "other": foreign}, {})
     with pytest.raises(MLTypeError, match="another context"):
         dispatch.run({"wrong name": foreign}, {})
-    with pytest.raises(MLTypeError, match="inputs.*names"):
+    with pytest.raises(MLTypeError, match=r"inputs.*names"):
         dispatch.run({"lhs": lhs}, {"wrong": dispatch.make(0)})
-    with pytest.raises(MLTypeError, match="outputs.*names"):
+    with pytest.raises(MLTypeError, match=r"outputs.*names"):
         dispatch.run(None, {})
     dispatch.graph.destroy()
     with pytest.raises(InvalidStateError, match="destroy"):

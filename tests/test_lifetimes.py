@@ -280,8 +280,6 @@ def test_destroy_races_with_everything() -> None:
         context = ML.create_context()
         graph = affine(context, 2.0, (8,))
         made = [tensor(context, 1.0, (8,), exportable=True) for _ in range(4)]
-        allowed = (InvalidStateError, MLTypeError)
-
         def use(index: int, context: Any = context, graph: Any = graph, made: Any = made) -> None:
             chance = random.Random(index)
             for _ in range(300):
@@ -306,7 +304,7 @@ def test_destroy_races_with_everything() -> None:
                         context.copy_tensor(one, two)
                     else:
                         context.finish()
-                except allowed:
+                except (InvalidStateError, MLTypeError):
                     continue
 
         def work(index: int, context: Any = context, graph: Any = graph, made: Any = made, use: Any = use) -> None:

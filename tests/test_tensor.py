@@ -37,7 +37,7 @@ def test_create_write_read(context: webnn_cl.MLContext, shape: Any, data_type: s
     assert context.write_tensor(made, data) is None
     back = context.read_tensor(made)
     assert back.dtype == data_type and np.array_equal(back, data)
-    assert back.flags.writeable and back.flags.owndata or back.base is not None
+    assert back.flags.writeable
     made.destroy()
 
 
@@ -192,7 +192,7 @@ def released() -> memoryview:
         np.array([None] * 4, object),
         np.array([], np.int32),
     ],
-    ids=lambda d: f"{type(d).__name__}-{getattr(d, 'dtype', '')}{getattr(d, 'shape', '') if isinstance(d, np.ndarray) else ''}",
+    ids=lambda d: f"{type(d).__name__}-{d.dtype}{d.shape}" if isinstance(d, np.ndarray) else type(d).__name__,
 )
 def test_write_refuses(context: webnn_cl.MLContext, data: Any) -> None:
     made = context.create_tensor([4], "int32", readable=True, writable=True)

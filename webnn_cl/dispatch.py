@@ -51,10 +51,8 @@ def _check_overlap(inputs: Bound, outputs: Bound) -> None:
     for (side, name), storage in outputs:
         for (other_side, other_name), other in (*inputs, *outputs):
             if other in storage.aliases:
-                raise argument_error(
-                    "dispatch", f"{side}puts[{name!r}]", f"memory that overlaps that of {other_side}puts[{other_name!r}]",
-                    "outputs in memory of their own",
-                )  # fmt: skip
+                given = f"memory that overlaps that of {other_side}puts[{other_name!r}]"
+                raise argument_error("dispatch", f"{side}puts[{name!r}]", given, "outputs in memory of their own")
 
 
 def _as_before(checked: list[tuple[tuple[str, str], str, int]], given: Mapping[str, MLTensor]) -> Bound | None:

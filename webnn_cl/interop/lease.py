@@ -54,6 +54,7 @@ class Grip:
         if not self.returned:
             self.returned = True
             self.storage.leased = False
+            self.timeline.written(self.storage)
             self.timeline.unhold(self.hold)
             # A lease object that is kept must not keep the tensor's memory.
             self.hold, self.storage = Hold(), Storage(None, 0)

@@ -17,6 +17,7 @@ from webnn_cl.interop.lease import Grip
 from webnn_cl.opencl import fork
 from webnn_cl.opencl.memory import allocate_from
 from webnn_cl.opencl.order import Operation
+from webnn_cl.opencl.staging import Slot
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -30,10 +31,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class _Memory:
     """What the views of mapped memory stand on; it outlives the lease if a view does, so no view ever dangles."""
 
-    def __init__(self, mapped: Array, buffer: Any, writable: bool) -> None:
+    def __init__(self, mapped: Array, owner: object, writable: bool) -> None:
         self.mapped = mapped
-        self.map: Any = mapped.base  # pyopencl's, when the memory is mapped
-        self.buffer = buffer
+        self.map: Any = mapped.base  # pyopencl's
+        self.owner = owner
         address, _ = mapped.__array_interface__["data"]
         self.__array_interface__ = {**mapped.__array_interface__, "data": (address, not writable)}
 
@@ -151,7 +152,7 @@ def map_tensor(context: MLContext, tensor: MLTensor) -> HostLease:
     zero_copy = context._facts.unified_memory
     request: _MapRequest = _MapRequest(context, tensor, zero_copy, writable)
     request.wait()
-    memory = _Memory(request.mapped, request.grip.storage.buffer, writable)
+    memory = _Memory(request.mapped, (request.grip.storage.buffer, request.slot), writable)
     return HostLease(tensor, request.grip, memory, zero_copy, writable)
 
 
@@ -159,6 +160,7 @@ class _MapRequest:
     """A map on its way; the future delivers the event after which `mapped` may be touched."""
 
     operation: Operation | None = None
+    slot: Slot | None = None  # the pinned memory of a copy
 
     def __init__(self, context: MLContext, tensor: MLTensor, zero_copy: bool, writable: bool) -> None:
         timeline = context._timeline
@@ -196,7 +198,8 @@ class _MapRequest:
                 queue, storage.buffer, flags, 0, (storage.nbytes,), np.uint8, is_blocking=False
             )
         else:
-            self.mapped = np.empty(storage.nbytes, np.uint8)
+            self.slot = self.grip.timeline.staging.alone(storage.nbytes)
+            self.mapped = self.slot.array
             event = cl.enqueue_copy(queue, self.mapped, storage.buffer, is_blocking=False)
         queue.flush()
         self.future._try_set_result(event)

@@ -54,7 +54,7 @@ class Slot:
 
     def data(self) -> np.ndarray[Any, Any]:
         """A copy of `array` in ordinary memory."""
-        return self.array.copy()
+        return np.array(self.array)
 
 
 class StagingPool:
@@ -86,6 +86,11 @@ class StagingPool:
             slot = self._make(size if kept else nbytes)
             (self._slots if kept else self._extra).append(slot)
             return slot.take(nbytes)
+
+    def alone(self, nbytes: int) -> Slot:
+        """A slot that the pool does not know: it lives as long as somebody has it."""
+        with self._lock:
+            return self._make(nbytes)
 
     def _make(self, nbytes: int) -> Slot:
         try:
