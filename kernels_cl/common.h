@@ -29,11 +29,14 @@
 // Shape or strides by value, unused entries zero.
 typedef struct { long d[8]; } dims_t;
 // Loop over dimensions from `last` down to `first`. Where code goes through SPIR-V the trip count is constant: rusticl
-// reads beyond the arguments when one of them is indexed by a variable inside control flow.
+// reads beyond the arguments when one of them is indexed by a variable inside control flow; a loop that would end early
+// tests a flag and says DIMS_DONE.
 #if defined(__SPIR__) || defined(__SPIR64__) || defined(__SPIRV__)
 #define DIMS_DOWN(k, last, first) for (int k = 7; k >= 0; k--) if (k <= (last) && k >= (first))
+#define DIMS_DONE continue
 #else
 #define DIMS_DOWN(k, last, first) for (int k = (last); k >= (first); k--)
+#define DIMS_DONE break
 #endif
 
 #define CTYPE(T) CAT2(ctype_, T)      // compute type of one element

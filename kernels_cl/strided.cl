@@ -42,11 +42,15 @@ kernel void strided_rows(const __global E *source, IDX offset, IDX step, __globa
     else if (step == 0) FILL(E, y, *x, n);
     else gather_run(y, x, step, n);
     y += inner;
+    bool carry = true;
     DIMS_DOWN(k, rank - 1, 0) {
+      if (!carry) DIMS_DONE;
       x += strides.d[k];
-      if (++at[k] < shape.d[k]) break;
-      x -= shape.d[k] * strides.d[k];
-      at[k] = 0;
+      carry = ++at[k] == shape.d[k];
+      if (carry) {
+        x -= shape.d[k] * strides.d[k];
+        at[k] = 0;
+      }
     }
   }
 }
