@@ -171,7 +171,7 @@ def test_equal_nodes_are_computed_once(context):
 
     graph = check_graph(context, build, {"x": floats(50)})
     single = check_graph(context, lambda b: {"y": b.reduce_sum(b.exp(b.input("x", (50,))))}, {"x": floats(50)})
-    assert graph._executable.kernel_count == single._executable.kernel_count + 1
+    assert graph._executable.kernel_count <= single._executable.kernel_count + 1 < 4
 
 
 @pytest.mark.parametrize("kind", ["conv2d", "conv_transpose2d"])
@@ -240,6 +240,27 @@ def test_constants_fold_on_the_device(context):
     assert graph._executable.kernel_count == 1
 
 
+def test_graphs_over_the_same_constant_tensors_share_what_is_folded_and_packed(context):
+    from webnn_cl.opencl.memory import live_bytes
+
+    weights = context.create_constant_tensor(floats(8, 8, 3, 3))
+    scale, mean = floats(8), floats(8)
+
+    def build(size):
+        b = context.create_graph_builder()
+        y = b.conv2d(b.input("x", (1, 8, size, size)), b.constant(weights))
+        stats = b.constant(mean), b.constant(np.abs(scale) + 1)
+        graph = b.build({"y": b.batch_normalization(y, *stats)})
+        return graph, {c.args[1].constant for c in graph._executable.commands if c.args[1].kind == "constant"}
+
+    first, constants = build(20)
+    before = live_bytes()
+    second, again = build(20)
+    assert constants and constants == again
+    assert live_bytes() - before < 4096
+    assert first is not second
+
+
 # Layout ---------------------------------------------------------------------------------------------------------
 
 
@@ -260,7 +281,8 @@ def test_a_channels_first_network_has_transposes_only_at_its_borders(context):
         y = b.softmax(b.slice(c, [0, 1, 2, 1], [2, 9, 7, 8], strides=[1, 2, 1, 3]), 1)
         flat = b.reshape(b.reduce_mean(a, axes=[2, 3], keep_dimensions=True), (2, 13))
         rows = b.transpose(b.reshape(a, (2, 13, 140)), permutation=[0, 2, 1])
-        return {"y": y, "flat": flat, "rows": rows, "sums": b.reduce_sum(a, axes=[2, 3]), "mixed": b.reduce_sum(a, axes=[1])}
+        sums, mixed = b.reduce_sum(a, axes=[2, 3]), b.reduce_sum(a, axes=[1])
+        return {"y": y, "flat": flat, "rows": rows, "sums": sums, "mixed": mixed}
 
     graph = check_graph(context, build, {"x": floats(2, 3, 16, 18)})
     copies = [c for c in graph._executable.commands if isinstance(c, Launch) and c.kernel.template == "strided.cl"]

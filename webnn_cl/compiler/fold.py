@@ -17,6 +17,8 @@ __all__ = ["fold_constants"]
 
 # Expanding a constant costs memory for good and saves little time; beyond this growth it stays in the graph.
 MAX_GROWTH_BYTES = 16 << 20
+# Host constants up to this size are told apart by their bytes, others by identity.
+SMALL_BYTES = 1024
 Compile = Callable[[Graph, "MLContext"], Executable]
 
 
@@ -29,8 +31,65 @@ def fold_constants(graph: Graph, context: MLContext, compile_: Compile) -> Graph
     wanted = _boundary(graph, folded)
     if not wanted:
         return graph
-    constants = _evaluate(wanted, context, compile_)
+    keys = {value: _Key(value) for value in wanted}
+    constants = {value: Value(value.desc, constant=c) for value, key in keys.items() if (c := key.known()) is not None}
+    missing = [value for value in wanted if value not in constants]
+    if missing:
+        made = _evaluate(missing, context, compile_)
+        for value, constant in made.items():
+            keys[value].remember(constant)
+            constants[value] = Value(value.desc, constant=constant)
     return _replace(graph, folded, constants)
+
+
+class _Key:
+    """What a folded value is made of, so that graphs over the same constants share it.
+
+    It is kept with the first constant that lies in device memory, such as a weight that a session shares between
+    its shapes; one made of host values alone is made again.
+    """
+
+    def __init__(self, value: Value) -> None:
+        self._leaves: dict[Constant, None] = {}
+        self._text = _structure(value, self._leaves, {})
+        self._anchor = next((c for c in self._leaves if c.storage is not None), None)
+
+    def known(self) -> Constant | None:
+        """The folded value, if some graph has made it."""
+        entry = self._anchor.packed.get(("folded", self._text)) if self._anchor is not None else None
+        return entry[0] if entry is not None else None
+
+    def remember(self, constant: Constant) -> None:
+        """Keep it, and what it is made of: the text names constants by identity."""
+        if self._anchor is not None:
+            self._anchor.packed["folded", self._text] = (constant, tuple(self._leaves))
+
+
+def _structure(root: Value, leaves: dict[Constant, None], seen: dict[Value, int]) -> str:
+    """Operators, attributes and constants below `root`, each value once."""
+    parts: list[str] = []
+    stack: list[tuple[Value, bool]] = [(root, False)]
+    while stack:
+        value, expanded = stack.pop()
+        if value in seen:
+            continue
+        node = value.producer
+        if value.constant is not None or node is None:
+            assert value.constant is not None
+            array = value.constant.array
+            small = array is not None and array.nbytes <= SMALL_BYTES
+            leaves[value.constant] = None
+            seen[value] = len(seen)
+            parts.append(f"{value.desc}:{array.tobytes().hex() if array is not None and small else id(value.constant)}")
+        elif not expanded:
+            stack.append((value, True))
+            stack.extend((v, False) for v in node.inputs.values())
+        else:
+            inputs = ",".join(f"{role}={seen[v]}" for role, v in node.inputs.items())
+            seen[value] = len(seen)
+            position = node.outputs.index(value)
+            parts.append(f"{node.op.name}@{id(node.op)}({inputs};{sorted(node.attrs.items())!r})[{position}]{value.desc}")
+    return "|".join(parts)
 
 
 def _grows(node: Node) -> bool:
@@ -45,15 +104,13 @@ def _boundary(graph: Graph, folded: set[Value]) -> list[Value]:
     return [v for v in dict.fromkeys([*used, *graph.outputs.values()]) if v in folded]
 
 
-def _evaluate(wanted: list[Value], context: MLContext, compile_: Compile) -> dict[Value, Value]:
+def _evaluate(wanted: list[Value], context: MLContext, compile_: Compile) -> dict[Value, Constant]:
     part = Graph.reachable_from({f"c{k}": v for k, v in enumerate(wanted)})
     executable = compile_(part, context)
     memory = {name: allocate(context._cl, value.desc.nbytes) for name, value in part.outputs.items()}
     with context._timeline.lock:
         executable.enqueue(context._timeline.queue, {("out", name): buffer for name, buffer in memory.items()})
-    return {
-        value: Value(value.desc, constant=Constant(storage=memory[name])) for name, value in part.outputs.items()
-    }
+    return {value: Constant(storage=memory[name]) for name, value in part.outputs.items()}
 
 
 def _replace(graph: Graph, folded: set[Value], constants: dict[Value, Value]) -> Graph:
