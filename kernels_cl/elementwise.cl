@@ -1,49 +1,120 @@
-// A chain of element-wise operators in one kernel, eight elements per work-item. The compiler writes the macros:
-//   ARGUMENTS    parameters: a pointer (and for `rows` an offset, strides and inner stride) per input, scalars
+// A chain of element-wise operators in one kernel, eight elements at a time. The compiler writes the macros:
+//   ARGUMENTS    parameters: a pointer per input (and offset and strides where it is walked), scalars
 //   CHAIN8       statements that compute `result` from the loaded variables
 //   OUT          storage type of the output
+//   LOAD_...     declare and fill the variables; OFFSETS, LOCATE, STEP, RETURN keep an offset per walked input
+// A work-item does a run of elements on CPUs, one vector on GPUs.
 
-// Inputs that all lie like the output, or are one element: no index arithmetic.
 #ifdef LINEAR
-kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n) {
-  const IDX i = (IDX)get_global_id(0) * 8;
-  if (i >= n) return;
+// Inputs that all lie like the output, or are one element: no index arithmetic.
+kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
+  IDX i = (IDX)get_global_id(0) * block;
+  const IDX end = i + block < n ? i + block : n;
   VTYPE(OUT) result;
-  if (i + 8 <= n) {
+  if (i >= end) return;
+  LOAD_ONCE
+  for (; i + 8 <= end; i += 8) {
     LOAD_FULL
     CHAIN8
     STORE8(OUT, y, i, result);
-  } else {
-    const IDX count = n - i;
+  }
+  if (i < end) {
+    const IDX count = end - i;
     LOAD_TAIL
     CHAIN8
     STOREN(OUT, y, i, count, result);
   }
 }
-#else
-// Broadcast or strided inputs: rows of `inner` elements, one base offset per input and row.
-kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, int rank, dims_t shape) {
-  const IDX i = (IDX)get_global_id(0) * 8;
-  const IDX row = get_global_id(1);
-  if (i >= inner || row >= rows) return;
-  VTYPE(OUT) result;
+#endif
+
+#ifdef ROWS
+// Broadcast or strided inputs: rows of `inner` elements. A work-item does `columns` elements of `height` rows.
+kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX columns, IDX height, int rank,
+                             dims_t shape) {
+  const IDX begin = (IDX)get_global_id(0) * columns;
+  const IDX end = begin + columns < inner ? begin + columns : inner;
+  IDX row = (IDX)get_global_id(1) * height;
+  const IDX last = row + height < rows ? row + height : rows;
+  if (begin >= end || row >= last) return;
+  const IDX count = end - begin;
+  // A row that is no multiple of eight ends with a vector that overlaps the one before. It is computed first and
+  // stored last, since output and input may be one memory.
+  const IDX start = count >= 8 && (count & 7) ? -8 : 0;
+  VTYPE(OUT) result, ragged = (VTYPE(OUT))(0);
+  IDX at[8];
   IDX rest = row;
   OFFSETS
   DIMS_DOWN(d, rank - 1, 0) {
     const IDX above = rest / shape.d[d];
-    const IDX c = rest - above * shape.d[d];
+    at[d] = rest - above * shape.d[d];
     rest = above;
-    ADVANCE
+    LOCATE
   }
-  if (i + 8 <= inner) {
-    LOAD_FULL
-    CHAIN8
-    STORE8(OUT, y, row * inner + i, result);
-  } else {
-    const IDX count = inner - i;
-    LOAD_TAIL
-    CHAIN8
-    STOREN(OUT, y, row * inner + i, count, result);
+  for (;;) {
+    __global OUT *z = y + row * inner;
+    LOAD_ONCE
+    for (IDX v = start; v + 8 <= count; v += 8) {
+      const IDX i = v < 0 ? end - 8 : begin + v;
+      LOAD_FULL
+      CHAIN8
+      if (v < 0) ragged = result;
+      else STORE8(OUT, z, i, result);
+    }
+    if (start) STORE8(OUT, z, end - 8, ragged);
+    if (count < 8) {
+      const IDX i = begin;
+      LOAD_TAIL
+      CHAIN8
+      STOREN(OUT, z, i, count, result);
+    }
+    if (++row == last) return;
+    DIMS_DOWN(d, rank - 1, 0) {
+      STEP
+      if (++at[d] < shape.d[d]) break;
+      at[d] = 0;
+      RETURN
+    }
+  }
+}
+#endif
+
+#ifdef LANEWISE
+// Rows shorter than a vector: the inputs that don't lie like the output are gathered lane by lane.
+kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, int rank, dims_t shape) {
+  IDX i = (IDX)get_global_id(0) * block;
+  const IDX end = i + block < n ? i + block : n;
+  if (i >= end) return;
+  VTYPE(OUT) result;
+  IDX at[8];
+  IDX rest = i;
+  OFFSETS
+  DIMS_DOWN(d, rank - 1, 0) {
+    const IDX above = rest / shape.d[d];
+    at[d] = rest - above * shape.d[d];
+    rest = above;
+    LOCATE
+  }
+  for (; i < end; i += 8) {
+    const IDX count = end - i < 8 ? end - i : 8;
+    LANE_ARRAYS
+    for (IDX j = 0; j < count; j++) {
+      LOAD_LANE
+      DIMS_DOWN(d, rank - 1, 0) {
+        STEP
+        if (++at[d] < shape.d[d]) break;
+        at[d] = 0;
+        RETURN
+      }
+    }
+    if (count == 8) {
+      LOAD_FULL
+      CHAIN8
+      STORE8(OUT, y, i, result);
+    } else {
+      LOAD_TAIL
+      CHAIN8
+      STOREN(OUT, y, i, count, result);
+    }
   }
 }
 #endif

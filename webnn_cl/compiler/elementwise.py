@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,9 +23,12 @@ __all__ = ["Chain", "chain_text", "lower_chain"]
 LANES = 8
 # Chains are put into kernels with variables of their own.
 PREFIX = "k_"
-# Few distinct local sizes: on PoCL each one is a compilation of its own.
+# GPUs: few distinct local sizes.
 LINEAR_LOCAL = (64,)
 ROWS_LOCAL = ((64, 1), (8, 8), (1, 64))
+# CPUs: elements of a work-item, and work-items for a core (so that a busy core doesn't hold up the rest).
+MIN_RUN, MAX_RUN = 512, 8192
+ITEMS_PER_UNIT = 4
 
 
 @dataclass
@@ -125,11 +129,17 @@ class _Access:
 
 
 def lower_chain(chain: Chain, lowering: Lowering) -> None:
-    """One launch for `chain`: linear when every input lies like the output, rows of the inner dimension else."""
+    """One launch for `chain`.
+
+    Linear where every input lies like the output or is one element; else rows of the inner dimension, or, where that
+    is shorter than a vector, lane by lane.
+    """
     text = chain_text(chain.nodes, LANES)
     shape, accesses = _collapse(chain.output.shape, [_read(v, chain.output.shape, lowering) for v in text.inputs])
     if len(shape) <= 1 and not any(access.offset for access in accesses):
         _launch_linear(chain, text, accesses, lowering)
+    elif shape[-1] < LANES:
+        _launch_lanewise(chain, text, shape, accesses, lowering)
     else:
         _launch_rows(chain, text, shape, accesses, lowering)
 
@@ -177,15 +187,6 @@ def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tup
     return tuple(dims_), accesses
 
 
-def _define_common(chain: Chain, text: ChainText) -> dict[str, str]:
-    return {"OUT": dtype_of(chain.output.data_type).storage, "CHAIN8": " ".join(text.statements)}
-
-
-def _scalars(text: ChainText) -> tuple[str, list[np.generic]]:
-    names = "".join(f"const {kind} {name}, " for name, kind, _ in text.parameters)
-    return names, [value for _, _, value in text.parameters]
-
-
 def _in_place(chain: Chain, accesses: Sequence[_Access], lowering: Lowering) -> list[tuple[Arg, Arg]]:
     """Operands whose memory the output may take over: read element by element, and by nothing else otherwise."""
     output = chain.output
@@ -204,66 +205,154 @@ def _walks_alike(access: _Access, output: Value) -> bool:
     return 0 not in access.strides and list(access.strides) == sorted(access.strides, reverse=True)
 
 
+@dataclass
+class _Loads:
+    """C text that declares and fills the variables of a chain's inputs, and the kernel arguments for it.
+
+    By macro: LOAD_ONCE comes before the loop over vectors; LOAD_FULL and LOAD_TAIL load eight elements, or the first
+    ``count``, from i on; LANE_ARRAYS and LOAD_LANE gather them one by one. OFFSETS declares an offset per input, which
+    LOCATE, STEP and RETURN keep while a kernel walks over dimension d: to coordinate at[d], by one, back to 0.
+    """
+
+    arguments: list[str] = field(default_factory=list)
+    args: list[Arg] = field(default_factory=list)
+    text: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, **parts: str) -> None:
+        """Append to the named macros."""
+        for name, line in parts.items():
+            self.text.setdefault(name, []).append(line)
+
+    def defines(self, *names: str) -> dict[str, str]:
+        """The named macros."""
+        return {name: " ".join(self.text.get(name, [])) for name in names}
+
+
 def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], lowering: Lowering) -> None:
-    full, tail, arguments = [], [], []
+    loads = _Loads()
     for k, access in enumerate(accesses):
         storage = dtype_of(access.value.data_type).storage
-        kind = f"VTYPE({storage})"
-        arguments.append(f"const __global {storage} *s{k}, ")
+        variable = f"const VTYPE({storage}) {PREFIX}x{k} ="
+        loads.arguments.append(f"const __global {storage} *s{k}, ")
+        loads.args.append(access.value)
         if access.mode == "SPLAT":
-            full.append(f"const {kind} {PREFIX}x{k} = ({kind})(LOAD({storage}, s{k}, 0));")
-            tail.append(full[-1])
+            loads.add(LOAD_ONCE=f"{variable} (VTYPE({storage}))(LOAD({storage}, s{k}, 0));")
         else:
-            full.append(f"const {kind} {PREFIX}x{k} = LOAD8({storage}, s{k}, i);")
-            tail.append(f"const {kind} {PREFIX}x{k} = LOADN({storage}, s{k}, i, count);")
-    names, values = _scalars(text)
-    defines = _define_common(chain, text) | {
-        "LINEAR": "1",
-        "ARGUMENTS": "".join(arguments) + names,
-        "LOAD_FULL": " ".join(full),
-        "LOAD_TAIL": " ".join(tail),
-    }
-    kernel = Kernel("elementwise.cl", "elementwise_linear", defines, "\n".join(text.code), ("elementwise.h",))
+            loads.add(LOAD_FULL=f"{variable} LOAD8({storage}, s{k}, i);")
+            loads.add(LOAD_TAIL=f"{variable} LOADN({storage}, s{k}, i, count);")
     size = chain.output.desc.size
-    args: list[Arg] = [*(a.value for a in accesses), *values, chain.output, np.int64(size)]
-    lowering.launch(kernel, args, (-(-size // LANES),), LINEAR_LOCAL, _in_place(chain, accesses, lowering))
+    block = _block(size, lowering)
+    defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL")
+    local = LINEAR_LOCAL if block == LANES else (1,)
+    sizes = [np.int64(size), np.int64(block)]
+    _launch("linear", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
 
 
 def _launch_rows(
     chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
 ) -> None:
-    arguments, offsets, advance, full, tail = [], [], [], [], []
-    args: list[Arg] = []
+    loads = _Loads()
     for k, access in enumerate(accesses):
         storage = dtype_of(access.value.data_type).storage
-        kind = f"VTYPE({storage})"
-        arguments.append(f"const __global {storage} *s{k}, const IDX f{k}, const dims_t t{k}, ")
-        offsets.append(f"IDX o{k} = f{k};")
-        advance.append(f"o{k} += c * t{k}.d[d];")
-        args += [access.value, np.int64(access.offset), dims(access.strides[:-1])]
+        variable = f"const VTYPE({storage}) {PREFIX}x{k} ="
+        _walk(loads, k, access, access.strides[:-1])
         if access.mode == "SPLAT":
-            full.append(f"const {kind} {PREFIX}x{k} = ({kind})(LOAD({storage}, s{k}, o{k}));")
-            tail.append(full[-1])
+            loads.add(LOAD_ONCE=f"{variable} (VTYPE({storage}))(LOAD({storage}, s{k}, o{k}));")
         elif access.mode == "VECTOR":
-            full.append(f"const {kind} {PREFIX}x{k} = LOAD8({storage}, s{k}, o{k} + i);")
-            tail.append(f"const {kind} {PREFIX}x{k} = LOADN({storage}, s{k}, o{k} + i, count);")
+            loads.add(LOAD_FULL=f"{variable} LOAD8({storage}, s{k}, o{k} + i);")
+            loads.add(LOAD_TAIL=f"{variable} LOADN({storage}, s{k}, o{k} + i, count);")
         else:
-            arguments.append(f"const IDX g{k}, ")
-            args.append(np.int64(access.strides[-1]))
-            full.append(f"const {kind} {PREFIX}x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, 8);")
-            tail.append(f"const {kind} {PREFIX}x{k} = GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
-    names, values = _scalars(text)
-    defines = _define_common(chain, text) | {
-        "ARGUMENTS": "".join(arguments) + names,
-        "OFFSETS": " ".join(offsets),
-        "ADVANCE": " ".join(advance),
-        "LOAD_FULL": " ".join(full),
-        "LOAD_TAIL": " ".join(tail),
-    }
+            loads.arguments.append(f"const IDX g{k}, ")
+            loads.args.append(np.int64(access.strides[-1]))
+            loads.add(LOAD_FULL=f"{variable} GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, 8);")
+            loads.add(LOAD_TAIL=f"{variable} GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
     inner, outer = shape[-1], shape[:-1]
-    rows = chain.output.desc.size // inner
+    rows = math.prod(outer)
+    columns, height, local = _tile(inner, rows, lowering)
+    defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
+    sizes = [np.int64(v) for v in (inner, rows, columns, height)] + [np.int32(len(outer)), dims(outer)]
+    grid = (-(-inner // columns), -(-rows // height))
+    _launch("rows", chain, text, accesses, loads, defines, sizes, grid, local, lowering)
+
+
+def _launch_lanewise(
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+) -> None:
+    loads = _Loads()
+    packed = View.packed(shape).strides
+    for k, access in enumerate(accesses):
+        storage = dtype_of(access.value.data_type).storage
+        variable = f"const VTYPE({storage}) {PREFIX}x{k} ="
+        if access.strides == packed and not access.offset:
+            loads.arguments.append(f"const __global {storage} *s{k}, ")
+            loads.args.append(access.value)
+            loads.add(LOAD_FULL=f"{variable} LOAD8({storage}, s{k}, i);")
+            loads.add(LOAD_TAIL=f"{variable} LOADN({storage}, s{k}, i, count);")
+            continue
+        _walk(loads, k, access, access.strides)
+        loads.add(LANE_ARRAYS=f"CTYPE({storage}) l{k}[8] = {{0, 0, 0, 0, 0, 0, 0, 0}};")
+        loads.add(LOAD_LANE=f"l{k}[j] = LOAD({storage}, s{k}, o{k});")
+        gathered = f"{variable} (VTYPE({storage}))({', '.join(f'l{k}[{j}]' for j in range(LANES))});"
+        loads.add(LOAD_FULL=gathered, LOAD_TAIL=gathered)
+    size = chain.output.desc.size
+    block = _block(size, lowering)
+    defines = loads.defines("LANE_ARRAYS", "LOAD_LANE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
+    sizes = [np.int64(size), np.int64(block), np.int32(len(shape)), dims(shape)]
+    local = LINEAR_LOCAL if block == LANES else (1,)
+    _launch("lanewise", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
+
+
+def _walk(loads: _Loads, k: int, access: _Access, strides: Sequence[int]) -> None:
+    """Arguments of an input that is walked over dimensions, and the text that keeps its offset."""
+    storage = dtype_of(access.value.data_type).storage
+    loads.arguments.append(f"const __global {storage} *s{k}, const IDX f{k}, const dims_t t{k}, ")
+    loads.args += [access.value, np.int64(access.offset), dims(strides)]
+    loads.add(OFFSETS=f"IDX o{k} = f{k};", LOCATE=f"o{k} += at[d] * t{k}.d[d];")
+    loads.add(STEP=f"o{k} += t{k}.d[d];", RETURN=f"o{k} -= shape.d[d] * t{k}.d[d];")
+
+
+def _launch(
+    kind: str,
+    chain: Chain,
+    text: ChainText,
+    accesses: Sequence[_Access],
+    loads: _Loads,
+    defines: dict[str, str],
+    sizes: Sequence[Arg],
+    grid: tuple[int, ...],
+    local: tuple[int, ...],
+    lowering: Lowering,
+) -> None:
+    scalars = "".join(f"const {type_} {name}, " for name, type_, _ in text.parameters)
+    defines |= {
+        kind.upper(): "1",
+        "ARGUMENTS": "".join(loads.arguments) + scalars,
+        "OUT": dtype_of(chain.output.data_type).storage,
+        "CHAIN8": " ".join(text.statements),
+    }
+    kernel = Kernel("elementwise.cl", f"elementwise_{kind}", defines, "\n".join(text.code), ("elementwise.h",))
+    args = [*loads.args, *(value for _, _, value in text.parameters), chain.output, *sizes]
+    lowering.launch(kernel, args, grid, local, _in_place(chain, accesses, lowering))
+
+
+def _block(size: int, lowering: Lowering) -> int:
+    """Elements of a work-item: on a CPU a run of vectors, but work for every core."""
+    if not lowering.facts.is_cpu:
+        return LANES
+    return _run(size, 1, lowering)
+
+
+def _run(size: int, times: int, lowering: Lowering) -> int:
+    """A multiple of eight, so that `times` tensors of `size` elements make some work-items for each core."""
+    items = ITEMS_PER_UNIT * max(lowering.facts.compute_units, 1)
+    share = min(max(size * times // items, MIN_RUN), MAX_RUN, size)
+    return -(-share // LANES) * LANES
+
+
+def _tile(inner: int, rows: int, lowering: Lowering) -> tuple[int, int, tuple[int, int]]:
+    """Columns and rows of a work-item of the rows kernel, and the local size."""
     blocks = -(-inner // LANES)
-    local = ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
-    kernel = Kernel("elementwise.cl", "elementwise_rows", defines, "\n".join(text.code), ("elementwise.h",))
-    args += [*values, chain.output, np.int64(inner), np.int64(rows), np.int32(len(outer)), dims(outer)]
-    lowering.launch(kernel, args, (blocks, rows), local, _in_place(chain, accesses, lowering))
+    if not lowering.facts.is_cpu:
+        return LANES, 1, ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
+    columns = _run(inner, rows, lowering)
+    return columns, max(1, _run(inner * rows, 1, lowering) // inner), (1, 1)
