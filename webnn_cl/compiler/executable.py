@@ -12,7 +12,7 @@ from webnn_cl.compiler.ir import Constant
 from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
-from webnn_cl.opencl.memory import allocate
+from webnn_cl.opencl.memory import Memory, allocate
 from webnn_cl.opencl.program import built_kernels
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class Executable:
         arena.reserve(memory.pages)
         self._main = Prepared(plan.commands, programs)
         self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
-        # By handle: a reference would keep the memory of destroyed tensors alive.
-        self._bound: dict[Binding, int] = {}
+        # By serial number: a reference would keep the memory of destroyed tensors alive, and handles are used again.
+        self._bound: dict[Binding, int | None] = {}
         self._external = [(b, (b.kind[:-3], b.name)) for b in self._main.buffers() if b.kind in ("input", "output")]
         self._external_buffers = [b for b, _ in self._external if b in self._main.copied]
         self._generation = -1
@@ -196,10 +196,11 @@ class Executable:
         bound = self._bound
         for buffer, key in self._external:
             memory = bindings[key]
-            handle = memory.int_ptr
-            if bound.get(key) != handle or buffer in self._main.copied:
+            # Imported buffers have no serial, and their handle may be that of a freed one: always bound anew.
+            serial = memory.serial if memory.__class__ is Memory else None
+            if serial is None or bound.get(key) != serial or buffer in self._main.copied:
                 self._main.bind(buffer, memory)
-                bound[key] = handle
+                bound[key] = serial
 
     def enqueue_each(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> list[cl.Event]:
         """As `enqueue`, with one event per command, in the order of `commands`."""

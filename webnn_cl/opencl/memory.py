@@ -33,12 +33,16 @@ fork.in_child(_renew_lock)
 
 
 class Memory(cl.Buffer):  # type: ignore[misc]
-    """A pyopencl.Buffer that is counted while it is alive (pyopencl's own class takes no weak references)."""
+    """A pyopencl.Buffer that is counted while it is alive (pyopencl's own class takes no weak references).
+
+    `serial` is a number that no other Memory of this process has; OpenCL's handles are used again.
+    """
 
     _counted = 0
 
     def __init__(self, context: Any, flags: int, size: int = 0, hostbuf: Any = None) -> None:
         super().__init__(context, flags, size, hostbuf)
+        self.serial = next(_serials)
         self._count(size or hostbuf.nbytes)
 
     def _count(self, nbytes: int) -> None:
