@@ -39,13 +39,16 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
 #if HAS_BIAS
 #define BIAS_ARGS const __global T *bias,
+#define BIAS_PASS bias,
 #define BIAS(at, n) ((n) >= 8 ? LOAD8(T, bias, at) : (n) > 0 ? LOADN(T, bias, at, n) : (float8)(0.0f))
 #else
 #define BIAS_ARGS
+#define BIAS_PASS
 #define BIAS(at, n) ((float8)(0.0f))
 #endif
 
@@ -150,14 +153,16 @@ static inline void copy_row(const __global float *x, float *to, IDX at, IDX h, I
 // in: height, width, channels, and elements of an image, a plane, a row, a pixel. out: height, width, channels,
 // elements of an image. grid: rows, columns, images. first, step: from grid to output. origin, stride, dilation: from
 // grid and tap to input. taps: rows, columns. channels, outputs: of one group; group = get_global_id(2).
-kernel void conv_rows(const __global float *x, const __global float *w, const __global float *zeros,
-                      BIAS_ARGS __global T *y, dims_t in, dims_t out, dims_t grid, dims_t first, dims_t step,
-                      dims_t origin, dims_t stride, dims_t dilation, dims_t taps, IDX channels, IDX outputs,
-                      IDX pixels_per_item, IDX panels_per_item EXTRA_ARGS) {
-  const IDX pixels = grid.d[0] * grid.d[1] * grid.d[2], group = get_global_id(2);
-  const IDX pixel_begin = get_global_id(1) * pixels_per_item, pixel_end = min(pixels, pixel_begin + pixels_per_item);
+static inline TILE_OUTLINE void conv_rows_item(IDX item0, IDX item1, IDX item2, const __global float *x,
+                                               const __global float *w, const __global float *zeros,
+                                               BIAS_ARGS __global T *y, dims_t in, dims_t out, dims_t grid,
+                                               dims_t first, dims_t step, dims_t origin, dims_t stride,
+                                               dims_t dilation, dims_t taps, IDX channels, IDX outputs,
+                                               IDX pixels_per_item, IDX panels_per_item EXTRA_ARGS) {
+  const IDX pixels = grid.d[0] * grid.d[1] * grid.d[2], group = item2;
+  const IDX pixel_begin = item1 * pixels_per_item, pixel_end = TILE_MIN(pixels, pixel_begin + pixels_per_item);
   const IDX panels = (outputs + TILE_PANEL - 1) / TILE_PANEL;
-  const IDX panel_begin = get_global_id(0) * panels_per_item, panel_end = min(panels, panel_begin + panels_per_item);
+  const IDX panel_begin = item0 * panels_per_item, panel_end = TILE_MIN(panels, panel_begin + panels_per_item);
   const IDX depth = taps.d[0] * taps.d[1] * channels;
   const bool flat = grid.d[0] == out.d[0] && grid.d[1] == out.d[1];
 #if PATCHES
@@ -182,7 +187,7 @@ kernel void conv_rows(const __global float *x, const __global float *w, const __
 #if PATCHES
     const IDX run = taps.d[1] * (in.d[6] == 1 ? 1 : channels), bottom = top + (taps.d[0] - 1) * dilation.d[0];
     const IDX last = o5 + (planes - 1) * in.d[4] + (bottom - top) * in.d[5] + (run + 7) / 8 * 8;
-    if (in_line && columns_inside && min(top, bottom) >= 0 && max(top, bottom) < in.d[0] &&
+    if (in_line && columns_inside && TILE_MIN(top, bottom) >= 0 && TILE_MAX(top, bottom) < in.d[0] &&
         last <= in.d[3] * grid.d[2]) {
       float *to = rows;
       COPY_ALL
@@ -192,9 +197,9 @@ kernel void conv_rows(const __global float *x, const __global float *w, const __
 #else
     const bool merge = columns_inside && channels == in.d[2];
 #endif
-    const IDX rows_left = min((IDX)6, pixel_end - pixel);
+    const IDX rows_left = TILE_MIN((IDX)6, pixel_end - pixel);
     for (IDX panel = panel_begin; panel < panel_end; panel++) {
-      const IDX o = panel * TILE_PANEL, count = min((IDX)TILE_PANEL, outputs - o), o_all = group * outputs + o;
+      const IDX o = panel * TILE_PANEL, count = TILE_MIN((IDX)TILE_PANEL, outputs - o), o_all = group * outputs + o;
       const float8 bias_low = BIAS(o_all, count), bias_high = BIAS(o_all + 8, count - 8);
       const __global float *b = w + (group * panels + panel) * depth * TILE_PANEL;
       float8 t_[12];
@@ -223,7 +228,7 @@ kernel void conv_rows(const __global float *x, const __global float *w, const __
         float8 s[8];
         for (IDX r = 0; r < 8; r++) s[r] = r < 6 ? t_[r * halves + half_] : (float8)(0.0f);
         TILE_TRANSPOSE(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
-        const IDX lanes = min((IDX)8, count - 8 * half_);
+        const IDX lanes = TILE_MIN((IDX)8, count - 8 * half_);
         for (IDX lane = 0; lane < lanes; lane++) {
           const IDX channel = o_all + 8 * half_ + lane;
           if (run) {
@@ -261,4 +266,13 @@ kernel void conv_rows(const __global float *x, const __global float *w, const __
 #endif
     }
   }
+}
+
+kernel void conv_rows(const __global float *x, const __global float *w, const __global float *zeros,
+                      BIAS_ARGS __global T *y, dims_t in, dims_t out, dims_t grid, dims_t first, dims_t step,
+                      dims_t origin, dims_t stride, dims_t dilation, dims_t taps, IDX channels, IDX outputs,
+                      IDX pixels_per_item, IDX panels_per_item EXTRA_ARGS) {
+  conv_rows_item(get_global_id(0), get_global_id(1), get_global_id(2), x, w, zeros, BIAS_PASS y, in, out, grid, first,
+                 step, origin, stride, dilation, taps, channels, outputs, pixels_per_item,
+                 panels_per_item EXTRA_PASS);
 }

@@ -18,13 +18,16 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
 #if HAS_BIAS
 #define BIAS_ARGS const __global T *bias,
+#define BIAS_PASS bias,
 #define BIAS(c, n) ((n) >= 8 ? LOAD8(T, bias, c) : LOADN(T, bias, c, n))
 #else
 #define BIAS_ARGS
+#define BIAS_PASS
 #define BIAS(c, n) ((float8)(0.0f))
 #endif
 
@@ -60,19 +63,21 @@
 
 // in, out: height, width, channels. taps: height, width. window: strides, dilations, pads at the top and left.
 // A work-item computes `rows_per_item` rows of `channels_per_item` channels (a multiple of 8) of one image.
-kernel void depthwise(const __global float *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in, dims_t out,
-                      dims_t taps, dims_t window, IDX w_pitch, IDX channels_per_item, IDX rows_per_item EXTRA_ARGS) {
-  const IDX H = in.d[0], W = in.d[1], C = in.d[2], OH = out.d[0], OW = out.d[1], image = get_global_id(2);
-  const IDX c_begin = get_global_id(0) * channels_per_item, c_end = min(C, c_begin + channels_per_item);
-  const IDX row_begin = get_global_id(1) * rows_per_item, row_end = min(OH, row_begin + rows_per_item);
+static inline TILE_OUTLINE void depthwise_item(IDX item0, IDX item1, IDX item2, const __global float *x,
+                                               const __global float *w, BIAS_ARGS __global T *y, dims_t in,
+                                               dims_t out, dims_t taps, dims_t window, IDX w_pitch,
+                                               IDX channels_per_item, IDX rows_per_item EXTRA_ARGS) {
+  const IDX H = in.d[0], W = in.d[1], C = in.d[2], OH = out.d[0], OW = out.d[1], image = item2;
+  const IDX c_begin = item0 * channels_per_item, c_end = TILE_MIN(C, c_begin + channels_per_item);
+  const IDX row_begin = item1 * rows_per_item, row_end = TILE_MIN(OH, row_begin + rows_per_item);
   const IDX pixel_step = window.d[1] * C, left = window.d[5], reach = (taps.d[1] - 1) * window.d[3];
   // Columns whose taps all lie in the image.
   const IDX inner_begin = (left + window.d[1] - 1) / window.d[1];
-  const IDX inner_end = W - 1 - reach + left < 0 ? 0 : min(OW, (W - 1 - reach + left) / window.d[1] + 1);
+  const IDX inner_end = W - 1 - reach + left < 0 ? 0 : TILE_MIN(OW, (W - 1 - reach + left) / window.d[1] + 1);
   for (IDX row = row_begin; row < row_end; row++) {
     const IDX top = row * window.d[0] - window.d[4], dilation = window.d[2];
-    const IDX row_first = top < 0 ? min(taps.d[0], (-top + dilation - 1) / dilation) : 0;
-    const IDX row_last = top >= H ? 0 : min(taps.d[0], (H - 1 - top) / dilation + 1);
+    const IDX row_first = top < 0 ? TILE_MIN(taps.d[0], (-top + dilation - 1) / dilation) : 0;
+    const IDX row_last = top >= H ? 0 : TILE_MIN(taps.d[0], (H - 1 - top) / dilation + 1);
     IDX pixels = 1;
     for (IDX column = 0; column < OW; column += pixels) {
       const IDX inner = column >= inner_begin ? inner_end - column : 0;
@@ -81,13 +86,13 @@ kernel void depthwise(const __global float *x, const __global float *w, BIAS_ARG
       const IDX origin = ((image * H + top) * W + first_column) * C;
       const IDX y_at = ((image * OH + row) * OW + column) * C;
       // One pixel: only its columns of taps that lie in the image.
-      const IDX from = first_column < 0 ? min(taps.d[1], (-first_column + window.d[3] - 1) / window.d[3]) : 0;
-      const IDX to = first_column >= W ? 0 : min(taps.d[1], (W - 1 - first_column) / window.d[3] + 1);
+      const IDX from = first_column < 0 ? TILE_MIN(taps.d[1], (-first_column + window.d[3] - 1) / window.d[3]) : 0;
+      const IDX to = first_column >= W ? 0 : TILE_MIN(taps.d[1], (W - 1 - first_column) / window.d[3] + 1);
       IDX c_step = 8;
       for (IDX c = c_begin; c < c_end; c += c_step) {
         float8 s[8];
         IDX step = C, count = pixels;
-        const IDX lanes = min((IDX)8, c_end - c);
+        const IDX lanes = TILE_MIN((IDX)8, c_end - c);
         c_step = 8;
         if (lanes < 8) {
           for (IDX k = 0; k < pixels; k++) {
@@ -138,4 +143,10 @@ kernel void depthwise(const __global float *x, const __global float *w, BIAS_ARG
       }
     }
   }
+}
+
+kernel void depthwise(const __global float *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in, dims_t out,
+                      dims_t taps, dims_t window, IDX w_pitch, IDX channels_per_item, IDX rows_per_item EXTRA_ARGS) {
+  depthwise_item(get_global_id(0), get_global_id(1), get_global_id(2), x, w, BIAS_PASS y, in, out, taps, window,
+                 w_pitch, channels_per_item, rows_per_item EXTRA_PASS);
 }

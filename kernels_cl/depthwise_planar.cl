@@ -22,13 +22,16 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
 #if HAS_BIAS
 #define BIAS_ARGS const __global T *bias,
+#define BIAS_PASS bias,
 #define BIAS(c) ((float8)(LOAD(T, bias, c)))
 #else
 #define BIAS_ARGS
+#define BIAS_PASS
 #define BIAS(c) ((float8)(0.0f))
 #endif
 
@@ -37,7 +40,7 @@
 
 #define EACH8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 #define PLACE(k) \
-  const IDX t##k = min(t + k, vectors - 1); \
+  const IDX t##k = TILE_MIN(t + k, vectors - 1); \
   const float *p##k = copy + t##k / per_row * window.d[0] * pitch + t##k % per_row * 8;
 #define START(k) float8 s##k = shift;
 #define ADD(k) s##k = s##k + *(const float8_u *)(p##k + offset) * weight;
@@ -74,17 +77,18 @@ static inline void copy_row(const __global T *from, float *to, IDX count, IDX le
 // in, out: height, width, channels. taps: height, width. window: strides, dilations, pads at the top and left.
 // The copy keeps columns of equal remainder by the stride together, `phase_pitch` floats for each remainder, so that
 // eight neighbouring results always meet eight neighbouring floats.
-kernel void depthwise_planar(const __global T *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in,
-                             dims_t out, dims_t taps, dims_t window, IDX phase_pitch, IDX rows_per_item,
-                             IDX channels_per_item EXTRA_ARGS) {
+static inline TILE_OUTLINE void depthwise_planar_item(IDX item0, IDX item1, IDX item2, const __global T *x,
+                                                      const __global float *w, BIAS_ARGS __global T *y, dims_t in,
+                                                      dims_t out, dims_t taps, dims_t window, IDX phase_pitch,
+                                                      IDX rows_per_item, IDX channels_per_item EXTRA_ARGS) {
   const IDX H = in.d[0], W = in.d[1], OH = out.d[0], OW = out.d[1], tap_count = taps.d[0] * taps.d[1];
-  const IDX row_begin = get_global_id(0) * rows_per_item, row_end = min(OH, row_begin + rows_per_item);
+  const IDX row_begin = item0 * rows_per_item, row_end = TILE_MIN(OH, row_begin + rows_per_item);
   const IDX top = row_begin * window.d[0] - window.d[4], left = window.d[5], step = window.d[1];
   const IDX rows = (row_end - row_begin - 1) * window.d[0] + (taps.d[0] - 1) * window.d[2] + 1;
   const IDX pitch = phase_pitch * step, per_row = (OW + 7) / 8, vectors = (row_end - row_begin) * per_row;
-  const IDX c_begin = get_global_id(1) * channels_per_item, c_end = min(in.d[2], c_begin + channels_per_item);
+  const IDX c_begin = item1 * channels_per_item, c_end = TILE_MIN(in.d[2], c_begin + channels_per_item);
   // Columns beyond the last tap's reach are not copied.
-  const IDX columns = max((IDX)0, min(W, pitch - left));
+  const IDX columns = TILE_MAX((IDX)0, TILE_MIN(W, pitch - left));
   IDX offsets[MOST_TAPS];
   for (IDX k = 0; k < tap_count; k++) {
     const IDX across = k % taps.d[1] * window.d[3];
@@ -93,9 +97,9 @@ kernel void depthwise_planar(const __global T *x, const __global float *w, BIAS_
   float copy[ROOM + 8];
   for (IDX i = 0; i < rows * pitch; i += 8) *(float8_u *)(copy + i) = 0.0f;
   for (IDX c = c_begin; c < c_end; c++) {
-    const IDX plane = get_global_id(2) * in.d[2] + c;
+    const IDX plane = item2 * in.d[2] + c;
     // The padding stays zero from one channel to the next.
-    for (IDX r = max((IDX)0, -top); r < min(rows, H - top); r++)
+    for (IDX r = TILE_MAX((IDX)0, -top); r < TILE_MIN(rows, H - top); r++)
       copy_row(x + (plane * H + top + r) * W, copy + r * pitch, columns, left, step, phase_pitch);
     const __global float *weights = w + c * tap_count;
     const float8 shift = BIAS(c);
@@ -110,4 +114,11 @@ kernel void depthwise_planar(const __global T *x, const __global float *w, BIAS_
       EACH8(LEAVE)
     }
   }
+}
+
+kernel void depthwise_planar(const __global T *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in,
+                             dims_t out, dims_t taps, dims_t window, IDX phase_pitch, IDX rows_per_item,
+                             IDX channels_per_item EXTRA_ARGS) {
+  depthwise_planar_item(get_global_id(0), get_global_id(1), get_global_id(2), x, w, BIAS_PASS y, in, out, taps,
+                        window, phase_pitch, rows_per_item, channels_per_item EXTRA_PASS);
 }

@@ -25,9 +25,10 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
-#define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda + k;
+#define ROW_POINTER(r) const __global float *a##r = a + TILE_MIN(m + r, row_end - 1) * lda + k;
 #define FULL_ROW_POINTER(r) const __global float *a##r = a + (m + r) * lda;
 #define START16(r) float8 p##r = start_low, q##r = start_high;
 #define TOTAL16(r) t_[2 * r] = start_low; t_[2 * r + 1] = start_high;
@@ -37,17 +38,19 @@
   EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, q##r)); \
   i += N;
 
-kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                        IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
-                        dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
-  const IDX row_begin = get_global_id(1) * rows_per_item;
-  const IDX row_end = min(M, row_begin + rows_per_item);
-  const IDX panel_end = min((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(get_global_id(0) + 1) * panels_per_item);
+static inline TILE_OUTLINE void gemm_panels_item(IDX item0, IDX item1, IDX item2, const __global float *a,
+                                                 const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                                                 IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item,
+                                                 int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                                                 float alpha EXTRA_ARGS) {
+  const IDX row_begin = item1 * rows_per_item;
+  const IDX row_end = TILE_MIN(M, row_begin + rows_per_item);
+  const IDX panel_end = TILE_MIN((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(item0 + 1) * panels_per_item);
   PRODUCT_FIND_MATRIX(a, w)
-  const IDX y_block = get_global_id(2) * M * N;
-  for (IDX panel = get_global_id(0) * panels_per_item; panel < panel_end; panel++) {
+  const IDX y_block = item2 * M * N;
+  for (IDX panel = item0 * panels_per_item; panel < panel_end; panel++) {
     const __global float *b = w + panel * K * TILE_PANEL;
-    const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
+    const IDX n = panel * TILE_PANEL, columns = TILE_MIN((IDX)TILE_PANEL, N - n);
     const float8 start_low = PRODUCT_START(n, columns), start_high = PRODUCT_START(n + 8, columns - 8);
     IDX m = row_begin;
     // Whole tiles with a short k, where each instruction about the results counts.
@@ -67,10 +70,10 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS6(TILE_ZERO16)
           TILE_ROWS6(ROW_POINTER)
-          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
           TILE_ROWS6(TILE_ADD16)
         }
-        const IDX rows = min((IDX)6, row_end - m);
+        const IDX rows = TILE_MIN((IDX)6, row_end - m);
         IDX i = y_block + m * N + n;
         for (IDX r = 0; r < rows; r++, i += N) {
           EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
@@ -88,10 +91,10 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS8(TILE_ZERO8)
           TILE_ROWS8(ROW_POINTER)
-          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
           TILE_ROWS8(TILE_ADD8)
         }
-        const IDX rows = min((IDX)8, row_end - m);
+        const IDX rows = TILE_MIN((IDX)8, row_end - m);
         for (IDX r = 0; r < rows; r++) {
           const IDX i = y_block + (m + r) * N + n;
           if (columns == 8) {
@@ -103,4 +106,11 @@ kernel void gemm_panels(const __global float *a, const __global float *w, PRODUC
       }
     }
   }
+}
+
+kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                        IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
+                        dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  gemm_panels_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, lda,
+                   rows_per_item, panels_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
 }

@@ -29,9 +29,10 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
-#define ROW_POINTER(r) const __global float *a##r = a + min(m + r, row_end - 1) * lda + k;
+#define ROW_POINTER(r) const __global float *a##r = a + TILE_MIN(m + r, row_end - 1) * lda + k;
 #define FULL_ROW_POINTER(r) const __global float *a##r = a + (m + r) * lda;
 #define START16(r) float8 p##r = start_low, q##r = start_high;
 #define TOTAL16(r) t_[2 * r] = start_low; t_[2 * r + 1] = start_high;
@@ -59,7 +60,7 @@ static inline void pack_panel(const __global T *w, float8 *panel, IDX N, IDX K, 
     }
   }
   for (; k < K; k++) {
-    panel[2 * k] = GATHER8(T, w, n * K + k, K, min((IDX)8, columns));
+    panel[2 * k] = GATHER8(T, w, n * K + k, K, TILE_MIN((IDX)8, columns));
     panel[2 * k + 1] = columns > 8 ? GATHER8(T, w, (n + 8) * K + k, K, columns - 8) : (float8)(0.0f);
   }
 #else
@@ -71,25 +72,27 @@ static inline void pack_panel(const __global T *w, float8 *panel, IDX N, IDX K, 
     }
   } else {
     for (IDX k = 0; k < K; k++, from += N) {
-      panel[2 * k] = LOADN(T, from, 0, min((IDX)8, columns));
+      panel[2 * k] = LOADN(T, from, 0, TILE_MIN((IDX)8, columns));
       panel[2 * k + 1] = columns > 8 ? LOADN(T, from, 8, columns - 8) : (float8)(0.0f);
     }
   }
 #endif
 }
 
-kernel void gemm_unpacked(const __global float *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                          IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
-                          dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
-  const IDX row_begin = get_global_id(1) * rows_per_item;
-  const IDX row_end = min(M, row_begin + rows_per_item);
+static inline TILE_OUTLINE void gemm_unpacked_item(IDX item0, IDX item1, IDX item2, const __global float *a,
+                                                   const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                                                   IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item,
+                                                   int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                                                   float alpha EXTRA_ARGS) {
+  const IDX row_begin = item1 * rows_per_item;
+  const IDX row_end = TILE_MIN(M, row_begin + rows_per_item);
   PRODUCT_FIND_MATRIX(a, w)
-  const IDX y_block = get_global_id(2) * M * N;
-  const IDX n_end = min(N, (IDX)(get_global_id(0) + 1) * panels_per_item * TILE_PANEL);
+  const IDX y_block = item2 * M * N;
+  const IDX n_end = TILE_MIN(N, (IDX)(item0 + 1) * panels_per_item * TILE_PANEL);
   float8 panel[2 * DEPTH];
   const float *b = (const float *)panel;
-  for (IDX n = get_global_id(0) * panels_per_item * TILE_PANEL; n < n_end; n += TILE_PANEL) {
-    const IDX columns = min((IDX)TILE_PANEL, N - n);
+  for (IDX n = item0 * panels_per_item * TILE_PANEL; n < n_end; n += TILE_PANEL) {
+    const IDX columns = TILE_MIN((IDX)TILE_PANEL, N - n);
     pack_panel(w, panel, N, K, n, columns);
     const float8 start_low = PRODUCT_START(n, columns), start_high = PRODUCT_START(n + 8, columns - 8);
     IDX m = row_begin;
@@ -110,10 +113,10 @@ kernel void gemm_unpacked(const __global float *a, const __global T *w, PRODUCT_
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS6(TILE_ZERO16)
           TILE_ROWS6(ROW_POINTER)
-          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
           TILE_ROWS6(TILE_ADD16)
         }
-        const IDX rows = min((IDX)6, row_end - m);
+        const IDX rows = TILE_MIN((IDX)6, row_end - m);
         IDX i = y_block + m * N + n;
         for (IDX r = 0; r < rows; r++, i += N) {
           EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
@@ -131,10 +134,10 @@ kernel void gemm_unpacked(const __global float *a, const __global T *w, PRODUCT_
         for (IDX k = 0; k < K; k += TILE_RUN) {
           TILE_ROWS8(TILE_ZERO8)
           TILE_ROWS8(ROW_POINTER)
-          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, min((IDX)TILE_RUN, K - k))
+          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
           TILE_ROWS8(TILE_ADD8)
         }
-        const IDX rows = min((IDX)8, row_end - m);
+        const IDX rows = TILE_MIN((IDX)8, row_end - m);
         for (IDX r = 0; r < rows; r++) {
           const IDX i = y_block + (m + r) * N + n;
           if (columns == 8) {
@@ -146,4 +149,11 @@ kernel void gemm_unpacked(const __global float *a, const __global T *w, PRODUCT_
       }
     }
   }
+}
+
+kernel void gemm_unpacked(const __global float *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                          IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
+                          dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  gemm_unpacked_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, lda,
+                     rows_per_item, panels_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
 }

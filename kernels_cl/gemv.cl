@@ -22,25 +22,27 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
 // y[m, n] = sum over k of a[m, k] * w[k, n]; a is float32 rows, w packed in panels (gemm.cl). Each panel is read from
 // memory for the first row and from the cache for the others.
-kernel void gemv_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                        IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
-                        float alpha EXTRA_ARGS) {
-  const IDX end = min((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(get_global_id(0) + 1) * panels_per_item);
+static inline TILE_OUTLINE void gemv_panels_item(IDX item0, IDX item1, IDX item2, const __global float *a,
+                                                 const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                                                 IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch,
+                                                 dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX end = TILE_MIN((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(item0 + 1) * panels_per_item);
   PRODUCT_FIND_MATRIX(a, w)
-  const IDX y_block = get_global_id(2) * M * N;
-  for (IDX panel = get_global_id(0) * panels_per_item; panel < end; panel++) {
-    const IDX n = panel * TILE_PANEL, columns = min((IDX)TILE_PANEL, N - n);
+  const IDX y_block = item2 * M * N;
+  for (IDX panel = item0 * panels_per_item; panel < end; panel++) {
+    const IDX n = panel * TILE_PANEL, columns = TILE_MIN((IDX)TILE_PANEL, N - n);
     for (IDX m = 0; m < M; m++) {
       const __global float *x = a + m * lda, *b = w + panel * K * TILE_PANEL;
       float8 low = PRODUCT_START(n, columns), high = PRODUCT_START(n + 8, columns - 8);
       for (IDX k = 0; k < K;) {
         // Four sums a column: one alone would wait for itself.
         float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
-        const IDX stop = min(K, k + 4 * TILE_RUN);
+        const IDX stop = TILE_MIN(K, k + 4 * TILE_RUN);
         for (; k + 4 <= stop; k += 4, b += 4 * TILE_PANEL) {
           p0 = p0 + x[k] * TILE_B(b, 0);
           q0 = q0 + x[k] * TILE_B(b, 8);
@@ -63,28 +65,36 @@ kernel void gemv_panels(const __global float *a, const __global float *w, PRODUC
         EMIT8(y, i, PRODUCT_FULL(m, n, low));
         EMIT8(y, i + 8, PRODUCT_FULL(m, n + 8, high));
       } else {
-        EMITN(y, i, min((IDX)8, columns), PRODUCT_PART(m, n, min((IDX)8, columns), low));
+        EMITN(y, i, TILE_MIN((IDX)8, columns), PRODUCT_PART(m, n, TILE_MIN((IDX)8, columns), low));
         if (columns > 8) EMITN(y, i + 8, columns - 8, PRODUCT_PART(m, n + 8, columns - 8, high));
       }
     }
   }
 }
 
+kernel void gemv_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                        IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                        float alpha EXTRA_ARGS) {
+  gemv_panels_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, lda,
+                   panels_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
+}
+
 // y[m, r] = sum over k of x[m, k] * rows[r, k], both with k contiguous: dot products, eight rows at a time.
 // R rows, M vectors; the result's element (m, r) lies at m * R + r, and c is added at m * c_row + r * c_column.
-kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX R, IDX K,
-                      IDX groups_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
-                      float alpha EXTRA_ARGS) {
-  const IDX end = min(R, (IDX)(get_global_id(0) + 1) * groups_per_item * 8);
+static inline TILE_OUTLINE void gemv_dots_item(IDX item0, IDX item1, IDX item2, const __global T *a,
+                                               const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX R, IDX K,
+                                               IDX groups_per_item, int batch_rank, dims_t batch, dims_t a_step,
+                                               dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX end = TILE_MIN(R, (IDX)(item0 + 1) * groups_per_item * 8);
   PRODUCT_FIND_MATRIX(a, w)
-  const IDX y_block = get_global_id(2) * M * R;
-  for (IDX r = get_global_id(0) * groups_per_item * 8; r < end; r += 8) {
-    const IDX count = min((IDX)8, R - r);
+  const IDX y_block = item2 * M * R;
+  for (IDX r = item0 * groups_per_item * 8; r < end; r += 8) {
+    const IDX count = TILE_MIN((IDX)8, R - r);
     // Rows beyond the last repeat it.
-    const __global T *w0 = w + r * K, *w1 = w + min(r + 1, R - 1) * K, *w2 = w + min(r + 2, R - 1) * K;
-    const __global T *w3 = w + min(r + 3, R - 1) * K, *w4 = w + min(r + 4, R - 1) * K;
-    const __global T *w5 = w + min(r + 5, R - 1) * K, *w6 = w + min(r + 6, R - 1) * K;
-    const __global T *w7 = w + min(r + 7, R - 1) * K;
+    const __global T *w0 = w + r * K, *w1 = w + TILE_MIN(r + 1, R - 1) * K, *w2 = w + TILE_MIN(r + 2, R - 1) * K;
+    const __global T *w3 = w + TILE_MIN(r + 3, R - 1) * K, *w4 = w + TILE_MIN(r + 4, R - 1) * K;
+    const __global T *w5 = w + TILE_MIN(r + 5, R - 1) * K, *w6 = w + TILE_MIN(r + 6, R - 1) * K;
+    const __global T *w7 = w + TILE_MIN(r + 7, R - 1) * K;
     for (IDX m = 0; m < M; m++) {
       const __global T *x = a + m * K;
       float8 d0 = 0.0f, d1 = 0.0f, d2 = 0.0f, d3 = 0.0f, d4 = 0.0f, d5 = 0.0f, d6 = 0.0f, d7 = 0.0f;
@@ -117,18 +127,27 @@ kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS _
   }
 }
 
+kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX R, IDX K,
+                      IDX groups_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                      float alpha EXTRA_ARGS) {
+  gemv_dots_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, R, K,
+                 groups_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
+}
+
 // y[m, n] = sum over k of x[m, k] * w[k, n] with w as it is, n contiguous; COLUMNS columns of one row a work-item,
 // whose sums stay in the first cache while rows of w stream by, four at a time.
-kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
-                         int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
-  const IDX n0 = get_global_id(0) * COLUMNS, m = get_global_id(1), columns = min((IDX)COLUMNS, N - n0);
+static inline TILE_OUTLINE void gemv_columns_item(IDX item0, IDX item1, IDX item2, const __global T *a,
+                                                  const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                                                  IDX K, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                                                  float alpha EXTRA_ARGS) {
+  const IDX n0 = item0 * COLUMNS, m = item1, columns = TILE_MIN((IDX)COLUMNS, N - n0);
   const IDX full = columns / 8, rest = columns - full * 8;
   PRODUCT_FIND_MATRIX(a, w)
   const __global T *x = a + m * K, *b0 = w + n0;
   float8 sums[COLUMNS / 8 + 1], part[COLUMNS / 8 + 1];
   for (IDX v = 0; v <= full; v++) sums[v] = PRODUCT_START(n0 + 8 * v, columns - 8 * v);
   for (IDX k = 0; k < K;) {
-    const IDX stop = min(K, k + TILE_RUN);
+    const IDX stop = TILE_MIN(K, k + TILE_RUN);
     for (IDX v = 0; v <= full; v++) part[v] = 0.0f;
     for (; k + 4 <= stop; k += 4, b0 += 4 * N) {
       const float x0 = LOAD(T, x, k), x1 = LOAD(T, x, k + 1), x2 = LOAD(T, x, k + 2), x3 = LOAD(T, x, k + 3);
@@ -153,7 +172,13 @@ kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARG
     }
     for (IDX v = 0; v <= full; v++) sums[v] = sums[v] + part[v];
   }
-  const IDX i = (get_global_id(2) * M + m) * N + n0;
+  const IDX i = (item2 * M + m) * N + n0;
   for (IDX v = 0; v < full; v++) EMIT8(y, i + 8 * v, PRODUCT_FULL(m, n0 + 8 * v, sums[v]));
   if (rest > 0) EMITN(y, i + 8 * full, rest, PRODUCT_PART(m, n0 + 8 * full, rest, sums[full]));
+}
+
+kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
+                         int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  gemv_columns_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, batch_rank,
+                    batch, a_step, w_step, alpha EXTRA_PASS);
 }

@@ -64,6 +64,12 @@
     for (; k_ < count_; k_++, b_ += 16) { TILE_STEP##W(0, ROWS, TILE_ROW##W##_0) } \
   }
 
+// PoCL compiles three copies of a kernel. A body in a function of its own is compiled once: half the time. min() and
+// max() are calls there, which force the accumulators out of their registers.
+#define TILE_OUTLINE __attribute__((noinline))
+#define TILE_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TILE_MAX(a, b) ((a) > (b) ? (a) : (b))
+
 // Columns in one packed panel.
 #define TILE_PANEL 16
 
@@ -99,6 +105,10 @@
 #define PRODUCT_C_ARGS_0
 #define PRODUCT_C_ARGS_1 const __global T *c, IDX c_row, IDX c_column, float beta,
 #define PRODUCT_C_ARGS_2 PRODUCT_C_ARGS_1
+#define PRODUCT_C_PASS CAT2(PRODUCT_C_PASS_, HAS_C)
+#define PRODUCT_C_PASS_0
+#define PRODUCT_C_PASS_1 c, c_row, c_column, beta,
+#define PRODUCT_C_PASS_2 PRODUCT_C_PASS_1
 #define PRODUCT_START(n, count) CAT2(PRODUCT_START_, HAS_C)(n, count)
 #define PRODUCT_START_0(n, count) ((float8)(0.0f))
 #define PRODUCT_START_1(n, count) ((float8)(0.0f))
@@ -115,10 +125,10 @@
   (alpha * (v) + beta * (c_column ? LOADN(T, c, (m) * c_row + (n), count) : (float8)(LOAD(T, c, (m) * c_row))))
 #define PRODUCT_PART_2(m, n, count, v) (v)
 
-// Moves a and w to the matrices of batch entry get_global_id(2); steps in elements, 0 where an operand repeats.
+// Moves a and w to the matrices of batch entry `item2`; steps in elements, 0 where an operand repeats.
 #define PRODUCT_FIND_MATRIX(a, w) \
   { \
-    IDX rest_ = get_global_id(2); \
+    IDX rest_ = item2; \
     DIMS_DOWN(d_, batch_rank - 1, 0) { \
       const IDX above_ = rest_ / batch.d[d_], at_ = rest_ - above_ * batch.d[d_]; \
       a += at_ * a_step.d[d_]; \

@@ -1,7 +1,7 @@
 // Winograd convolution F(4x4, 3x3), stride and dilation 1, one group: each 6 x 6 patch of the input becomes 36 numbers
-// a channel, each of which is multiplied by a matrix of its own, and 36 results a channel become 4 x 4 pixels. A quarter
-// of the multiplications of the direct way (A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks",
-// 2015; points 0, 1, -1, 2, -2). Error about ten times that of the direct way.
+// a channel, each of which is multiplied by a matrix of its own, and 36 results a channel become 4 x 4 pixels: a
+// quarter of the multiplications of the direct way (A. Lavin, S. Gray, "Fast algorithms for convolutional neural
+// networks", 2015; points 0, 1, -1, 2, -2). The error is about ten times that of the direct way.
 //
 // The input patch of a tile may hold values that are not finite, or so large that a transform overflows where the sum
 // itself would not; then the whole tile is computed directly, so that they reach the outputs they should, and no other.
@@ -28,13 +28,16 @@
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
+#define EXTRA_PASS
 #endif
 
 #if HAS_BIAS
 #define BIAS_ARGS const __global T *bias,
+#define BIAS_PASS bias,
 #define BIAS(at, n) ((n) >= 8 ? LOAD8(T, bias, at) : LOADN(T, bias, at, n))
 #else
 #define BIAS_ARGS
+#define BIAS_PASS
 #define BIAS(at, n) ((float8)(0.0f))
 #endif
 
@@ -86,7 +89,7 @@ static inline void patch_to_points(const float8 *t, __global float *v, IDX v_ste
 // Columns column .. column + 7 of one row of one channel, zeros outside the image; touches no memory outside x.
 static inline float8 row_of_patch(const __global T *x, IDX row_start, IDX column, IDX width, IDX total) {
   const IDX at = row_start + column;
-  const IDX first = column < 0 ? -column : 0, last = min((IDX)8, width - column);
+  const IDX first = column < 0 ? -column : 0, last = TILE_MIN((IDX)8, width - column);
   if (first == 0 && last == 8) return LOAD8(T, x, at);
   if (at >= 0 && at + 8 <= total) {
     const int8 lane = (int8)(0, 1, 2, 3, 4, 5, 6, 7);
@@ -122,7 +125,7 @@ static inline void read_patch(const __global T *x, float8 *t, IDX H, IDX W, IDX 
 #else
 static inline void read_patch(const __global T *x, float8 *t, IDX H, IDX W, IDX C, IDX image, IDX row, IDX column,
                               IDX c, IDX groups, IDX total) {
-  const IDX top = max((IDX)0, -row), bottom = min((IDX)6, H - row), pitch = W * C;
+  const IDX top = TILE_MAX((IDX)0, -row), bottom = TILE_MIN((IDX)6, H - row), pitch = W * C;
   for (IDX j = 0; j < 6; j++) {
     const IDX w = column + j;
     const __global T *at = x + ((image * H + row) * W + w) * C + c;
@@ -202,24 +205,26 @@ static inline float8 direct_pixel(const __global T *x, const __global float *w, 
 // for each panel, or for one at a time if `panel_step` is 0, 36 of block_tiles x 16.
 // in: height, width, channels, images. out: the same. pads: rows above, columns to the left.
 // u: the transformed filter, [panel][36][channel][16]; w: the filter, [panel][3][3][channel][16].
-kernel void winograd(const __global T *x, const __global float *u, const __global float *w, BIAS_ARGS __global T *y,
-                     __global float *scratch, dims_t in, dims_t out, dims_t pads, IDX block_tiles, IDX blocks,
-                     IDX depth, IDX scratch_step, IDX panel_step, int stages EXTRA_ARGS) {
+static inline TILE_OUTLINE void winograd_item(IDX item0, IDX item1, IDX item2, IDX items0, IDX items1, IDX items2,
+                                              const __global T *x, const __global float *u, const __global float *w,
+                                              BIAS_ARGS __global T *y, __global float *scratch, dims_t in, dims_t out,
+                                              dims_t pads, IDX block_tiles, IDX blocks, IDX depth, IDX scratch_step,
+                                              IDX panel_step, int stages EXTRA_ARGS) {
   const IDX H = in.d[0], W = in.d[1], C = in.d[2], OH = out.d[0], OW = out.d[1], OC = out.d[2];
   const IDX tile_rows = (OH + 3) / 4, tile_columns = (OW + 3) / 4, tiles = tile_rows * tile_columns * in.d[3];
   const IDX panels = (OC + TILE_PANEL - 1) / TILE_PANEL;
   const IDX v_step = block_tiles * depth, m_step = block_tiles * TILE_PANEL;
-  const IDX one = get_global_id(1), ones = get_global_size(1), two = get_global_id(2), twos = get_global_size(2);
-  for (IDX block = get_global_id(0); block < blocks; block += get_global_size(0)) {
-    const IDX tile_begin = block * block_tiles, count = min(block_tiles, tiles - tile_begin);
-    __global float *v = scratch + (stages == 7 ? (IDX)get_global_id(0) : block) * scratch_step;
+  const IDX one = item1, ones = items1, two = item2, twos = items2;
+  for (IDX block = item0; block < blocks; block += items0) {
+    const IDX tile_begin = block * block_tiles, count = TILE_MIN(block_tiles, tiles - tile_begin);
+    __global float *v = scratch + (stages == 7 ? (IDX)item0 : block) * scratch_step;
     if (stages & 1) {
       const IDX each = (count + ones - 1) / ones;
-      for (IDX tile = one * each; tile < min(count, (one + 1) * each); tile++) {
+      for (IDX tile = one * each; tile < TILE_MIN(count, (one + 1) * each); tile++) {
         const IDX at = tile_begin + tile, tc = at % tile_columns, tr = at / tile_columns % tile_rows;
         for (IDX c = 0; c < depth; c += CHUNK) {
           float8 t[36 * (CHUNK / 8)];
-          const IDX groups = min((IDX)CHUNK, depth - c) / 8;
+          const IDX groups = TILE_MIN((IDX)CHUNK, depth - c) / 8;
           read_patch(x, t, H, W, C, at / (tile_columns * tile_rows), tr * 4 - pads.d[0], tc * 4 - pads.d[1], c, groups,
                      C * H * W * in.d[3]);
           patch_to_points(t, v + tile * depth + c, v_step, groups);
@@ -228,7 +233,7 @@ kernel void winograd(const __global T *x, const __global float *u, const __globa
     }
     const IDX panel_begin = stages == 7 ? 0 : one, panel_end = stages & 6 ? panels : 0, skip = stages == 7 ? 1 : ones;
     for (IDX panel = panel_begin; panel < panel_end; panel += skip) {
-      const IDX columns = min((IDX)TILE_PANEL, OC - panel * TILE_PANEL);
+      const IDX columns = TILE_MIN((IDX)TILE_PANEL, OC - panel * TILE_PANEL);
       __global float *m = v + 36 * v_step + panel * panel_step;
       if (stages & 2) {
         const IDX step = stages == 7 ? 1 : twos;
@@ -238,16 +243,16 @@ kernel void winograd(const __global T *x, const __global float *u, const __globa
       }
       if (!(stages & 4)) continue;
       const IDX parts = stages == 7 ? 1 : twos, part = stages == 7 ? 0 : two, each = (count + parts - 1) / parts;
-      const IDX tile_end = min(count, (part + 1) * each);
+      const IDX tile_end = TILE_MIN(count, (part + 1) * each);
       IDX taken = 1;
       for (IDX tile = part * each; tile < tile_end; tile += taken) {
         const IDX at = tile_begin + tile, tc = at % tile_columns, tr = at / tile_columns % tile_rows;
         const IDX image = at / (tile_columns * tile_rows), row = tr * 4, column = tc * 4;
         // Planar results leave as runs of eight pixels: two tiles side by side.
         taken = PLANAR && tile + 1 < tile_end && tc + 1 < tile_columns ? 2 : 1;
-        const IDX rows = min((IDX)4, OH - row), across = min(4 * taken, OW - column);
+        const IDX rows = TILE_MIN((IDX)4, OH - row), across = TILE_MIN(4 * taken, OW - column);
         for (IDX c = 0; c < columns; c += 8) {
-          const IDX o = panel * TILE_PANEL + c, lanes = min((IDX)8, columns - c);
+          const IDX o = panel * TILE_PANEL + c, lanes = TILE_MIN((IDX)8, columns - c);
           const float8 shift = BIAS(o, lanes);
           float8 s[32];
           for (IDX k = 0; k < taken; k++) {
@@ -306,4 +311,12 @@ kernel void winograd(const __global T *x, const __global float *u, const __globa
       }
     }
   }
+}
+
+kernel void winograd(const __global T *x, const __global float *u, const __global float *w, BIAS_ARGS __global T *y,
+                     __global float *scratch, dims_t in, dims_t out, dims_t pads, IDX block_tiles, IDX blocks,
+                     IDX depth, IDX scratch_step, IDX panel_step, int stages EXTRA_ARGS) {
+  winograd_item(get_global_id(0), get_global_id(1), get_global_id(2), get_global_size(0), get_global_size(1),
+                get_global_size(2), x, u, w, BIAS_PASS y, scratch, in, out, pads, block_tiles, blocks, depth,
+                scratch_step, panel_step, stages EXTRA_PASS);
 }
