@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from webnn_cl.errors import MLTypeError
 from webnn_cl.future import MLFuture
 from webnn_cl.onnx.elements import to_carrier, to_surface
+from webnn_cl.onnx.feeds import carried
 from webnn_cl.onnx.values import Absent, Known, Tensor, Value
 from webnn_cl.onnx.values import Sequence as SequenceValue
 from webnn_cl.tensor import MLTensor
@@ -104,7 +103,7 @@ class Compiled:
             assert self.graph is not None
             desc = self.graph.inputs[name]
             self._inputs[name] = self.context.create_tensor(desc.shape, desc.data_type, writable=True)
-        self.context.write_tensor(self._inputs[name], np.ascontiguousarray(to_carrier(value)))
+        self.context.write_tensor(self._inputs[name], carried(name, value))
         return self._inputs[name]
 
     def _own_output(self, name: str) -> MLTensor:

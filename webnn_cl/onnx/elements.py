@@ -91,9 +91,18 @@ def short_range(name: str) -> tuple[int, int] | None:
 
 
 def to_carrier(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`array` in the WebNN type that carries it; the array itself where nothing changes."""
+    """`array` in the WebNN type that carries it; the array itself where nothing changes.
+
+    A Refusal for doubles that float32 would turn into infinity or zero.
+    """
     carrier = carrier_of(name_of_numpy(array.dtype))
-    return array if array.dtype == np.dtype(carrier) else array.astype(carrier)
+    if array.dtype == np.dtype(carrier):
+        return array
+    with np.errstate(over="ignore", under="ignore"):
+        carried = array.astype(carrier)
+    if array.dtype == np.float64 and not np.array_equal(np.isinf(carried) | (carried == 0), np.isinf(array) | (array == 0)):
+        raise Refusal("a double is outside the range of float32, in which it would be computed")
+    return carried
 
 
 def to_surface(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from webnn_cl.errors import MLTypeError
-from webnn_cl.onnx.elements import carrier_of, name_of_numpy, numpy_type
+from webnn_cl.errors import MLTypeError, NotSupportedError
+from webnn_cl.onnx.elements import carrier_of, name_of_numpy, numpy_type, to_carrier
 from webnn_cl.onnx.interface import Spec, fits
 from webnn_cl.onnx.values import Absent, Array, Known, Poison, Refusal, Tensor, Value
 from webnn_cl.onnx.values import Sequence as SequenceValue
@@ -17,7 +17,7 @@ from webnn_cl.onnx.values import Sequence as SequenceValue
 if TYPE_CHECKING:
     from webnn_cl.builder import MLGraphBuilder
 
-__all__ = ["Shape", "feed_array", "feed_values", "flatten", "promotable", "shape_of"]
+__all__ = ["Shape", "carried", "feed_array", "feed_values", "flatten", "promotable", "shape_of"]
 
 # The shape of a fed tensor, the shapes of a sequence's items, or None for an empty optional.
 Shape = Any
@@ -88,6 +88,14 @@ def _array(spec: Spec, value: Any) -> Array:
     if not fits(spec, array.shape):
         raise _mismatch(spec, f"the shape {list(array.shape)}")
     return array
+
+
+def carried(name: str, array: Array) -> Array:
+    """A feed in the type that carries it on the device, packed; NotSupportedError where that has no such value."""
+    try:
+        return np.ascontiguousarray(to_carrier(array)).reshape(array.shape)
+    except Refusal as refusal:
+        raise NotSupportedError(f"input {name!r}: {refusal}") from None
 
 
 def _mismatch(spec: Spec, given: str) -> MLTypeError:
