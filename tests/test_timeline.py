@@ -379,3 +379,18 @@ def test_submit_turns_opencl_errors_into_operation_errors() -> None:
             context.finish()
         context.finish()
         assert context.read_tensor(made) == [1.0] and not context.is_lost
+
+
+def test_building_does_not_wait_for_the_device(context: webnn_cl.MLContext) -> None:
+    """Constants are uploaded and graphs compiled while the device is busy, and other threads are not held up."""
+    kernels = Kernels(context.cl_context)
+    affine(context, 5.0, (4,), 1.0)  # kernels are compiled by now
+    made = tensor(context, shape=(4,))
+    event = kernels.spin(context.queue, 2.0)
+    start = time.perf_counter()
+    graph = affine(context, 6.0, (4,), 1.0)
+    context.dispatch(graph, {"x": made}, {"y": tensor(context, shape=(4,))})
+    assert event.command_execution_status != cl.command_execution_status.COMPLETE
+    calls = time.perf_counter() - start
+    event.wait()
+    assert calls < (time.perf_counter() - start) / 2

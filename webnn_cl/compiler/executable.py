@@ -12,7 +12,7 @@ from webnn_cl.compiler.ir import Constant
 from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
-from webnn_cl.opencl.memory import Memory, allocate
+from webnn_cl.opencl.memory import Memory, allocate, allocate_from
 from webnn_cl.opencl.program import built_kernels
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Executable:
         """Upload constants and run the prologue (packing); enqueued on `queue`, under the timeline's lock."""
         kept = [b for b in self._main.buffers() if b.kind == "constant"]
         transient = [b for b in (self._prologue.buffers() if self._prologue else []) if b.kind == "constant"]
-        memory = {b: self._constant_memory(queue, b) for b in dict.fromkeys([*kept, *transient])}
+        memory = {b: self._constant_memory(b) for b in dict.fromkeys([*kept, *transient])}
         for buffer in kept:
             self._main.bind(buffer, memory[buffer])
             self.constant_bytes += buffer.nbytes
@@ -171,7 +171,7 @@ class Executable:
         self._prologue.enqueue(queue)
         self._prologue = None
 
-    def _constant_memory(self, queue: cl.CommandQueue, buffer: Buffer) -> cl.Buffer:
+    def _constant_memory(self, buffer: Buffer) -> cl.Buffer:
         constant = buffer.constant
         assert constant is not None
         if buffer.pack_key is not None:
@@ -181,7 +181,7 @@ class Executable:
                     allocate(self._context, buffer.nbytes), buffer.nbytes
                 )
             return known.memory
-        return _device_constant(self._context, queue, constant)
+        return _device_constant(self._context, constant)
 
     def enqueue(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> Sequence[cl.Event]:
         """Bind what changed since the last dispatch and enqueue all commands; the event of the last one."""
@@ -232,16 +232,15 @@ class PackedMemory:
         self.nbytes = nbytes
 
 
-def _device_constant(context: cl.Context, queue: cl.CommandQueue, constant: Constant) -> cl.Buffer:
+def _device_constant(context: cl.Context, constant: Constant) -> cl.Buffer:
     """Device memory of a constant: that of its MLTensor, or an upload of its host array."""
     if constant.storage is not None:
         memory = getattr(constant.storage, "buffer", constant.storage)
         assert isinstance(memory, cl.Buffer)
         return memory
     assert constant.array is not None
-    memory = allocate(context, constant.array.nbytes)
-    # Blocking: the array may be dropped right after, and building is not on the dispatch path.
-    cl.enqueue_copy(queue, memory, np.ascontiguousarray(constant.array).reshape(-1).view(np.uint8), is_blocking=True)
+    # Copied by the host at once: a copy on the queue would wait for the work there, with the timeline's lock held.
+    memory = allocate_from(context, np.ascontiguousarray(constant.array), host_visible=False)
     constant.storage = memory
     constant.array = None
     return memory
