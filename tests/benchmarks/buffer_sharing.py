@@ -1,7 +1,7 @@
 """The four-path experiment that started WebNN's buffer sharing, and the same over two devices.
 
-Convolution 3x3, 100 -> 100 channels, on 1x100x100x100 NHWC float32, stride 1, same padding; then bias add; then relu; the
-result is read back each time.
+Convolution 3x3, 100 -> 100 channels, on 1x100x100x100 NHWC float32, stride 1, same padding; then bias add; then relu;
+the result is read back each time.
 
 1. all three in user kernels          2. convolution in WebNN, its result over the host to a user kernel and back
 3. convolution in WebNN, add + relu in a user kernel on the shared buffer      4. all in WebNN

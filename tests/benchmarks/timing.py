@@ -1,0 +1,21 @@
+"""Timing in turns: medians of several candidates measured one after the other, round by round, in one process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+__all__ = ["in_turns"]
+
+
+def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2) -> dict[str, float]:
+    """Median seconds of each call; all take one turn per round, so that a slow moment hits them alike."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + warmup):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if turn >= warmup:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
