@@ -38,6 +38,12 @@ typedef struct { long d[8]; } dims_t;
 #define DIMS_DOWN(k, last, first) for (int k = (last); k >= (first); k--)
 #define DIMS_DONE break
 #endif
+// A dimension whose number is computed.
+static inline long dim_at(const dims_t *s, int k) {
+  long found = 0;
+  DIMS_DOWN(i, 7, 0) found = i == k ? s->d[i] : found;
+  return found;
+}
 
 #define CTYPE(T) CAT2(ctype_, T)      // compute type of one element
 #define VTYPE(T) CAT2(vtype_, T)      // compute type of eight elements

@@ -16,7 +16,7 @@ kernel void recurrent_pack(const __global T *x, __global float *y, dims_t sizes,
   const IDX k = (IDX)get_global_id(0) * 8, group = get_global_id(1);
   if (k >= K || group >= sizes.d[4]) return;
   const IDX g = group % G, block = group / G % blocks, direction = group / G / blocks;
-  const IDX gate = gates.d[g], unit = block * 8, rows = gate < 0 ? 0 : H - unit, depth = K - k < 8 ? K - k : 8;
+  const IDX gate = dim_at(&gates, g), unit = block * 8, rows = gate < 0 ? 0 : H - unit, depth = K - k < 8 ? K - k : 8;
   const IDX from = ((direction * sizes.d[2] + gate) * H + unit) * K + k;
 #define EACH(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 #define GET(r) \

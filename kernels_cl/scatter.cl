@@ -15,7 +15,7 @@
 static inline IDX slot_of(IDX q, IDX p, IDX s, const __global I *indices, IDX pitch, int depth, const dims_t *limits,
                           const dims_t *strides) {
   IDX slot = p * pitch + s;
-  for (int k = 0; k < depth; k++) slot += clamp_index(indices[q * depth + k], limits->d[k]) * strides->d[k];
+  DIMS_DOWN(k, depth - 1, 0) slot += clamp_index(indices[q * depth + k], limits->d[k]) * strides->d[k];
   return slot;
 }
 

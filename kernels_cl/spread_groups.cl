@@ -15,9 +15,9 @@ kernel void spread_groups(const __global T *x, __global T *y, dims_t shape, int 
     c[d] = rest % shape.d[d];
     rest /= shape.d[d];
   }
-  const IDX channels = shape.d[o] / groups, group = c[o] / channels;
+  const IDX channels = dim_at(&shape, o) / groups, group = c[o] / channels;
   c[o] -= group * channels;
   IDX from = 0;
   for (int d = 0; d < 4; d++) from = from * (d == o ? channels : shape.d[d]) + c[d];
-  STORE(T, y, at, c[i] * groups / shape.d[i] == group ? LOAD(T, x, from) : 0);
+  STORE(T, y, at, c[i] * groups / dim_at(&shape, i) == group ? LOAD(T, x, from) : 0);
 }
