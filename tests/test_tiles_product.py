@@ -1,0 +1,159 @@
+"""The CPU kernels of matrix products: every path of webnn_cl/tiles/matrix.py over odd shapes, against float64."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from tests.reference.registry import exact
+from webnn_cl.tiles import variants
+
+# One row, a few, tiles with rows and columns left over, runs longer than a register sums.
+SHAPES = [
+    (1, 1, 1), (1, 5, 3), (1, 70, 50), (1, 300, 33), (2, 16, 4), (3, 17, 9), (3, 37, 129), (4, 8, 7), (5, 9, 33),
+    (6, 24, 8), (7, 31, 5), (8, 1, 19), (9, 1, 64), (13, 40, 64), (25, 33, 17), (64, 64, 64), (140, 50, 20),
+    (12, 20, 1100), (2, 20, 2100), (1, 9, 600),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def on_a_cpu(context: Any) -> None:
+    if not context._facts.is_cpu:
+        pytest.skip("device is no CPU: these kernels are not used")
+
+
+def random(*shape: int, seed: int = 0, data_type: str = "float32") -> np.ndarray:
+    rng = np.random.default_rng([seed, *shape])
+    return np.asarray(rng.standard_normal(shape)).astype(data_type)
+
+
+def close(actual: np.ndarray, wanted: np.ndarray, depth: int) -> None:
+    """Within the rounding of a sum of `depth` products of standard normal numbers."""
+    bound = 6e-8 * depth + 1.5e-6 * depth**0.5
+    if actual.dtype == np.float16:
+        bound += float(np.abs(wanted).max()) * 6e-4
+    assert actual.shape == wanted.shape
+    assert np.abs(actual - wanted).max() <= bound
+
+
+def product(context: Any, op: str, a: np.ndarray, b: np.ndarray, constant: bool, **options: Any) -> np.ndarray:
+    builder = context.create_graph_builder()
+    left = builder.input("a", a.shape, a.dtype)
+    right = builder.constant(b) if constant else builder.input("b", b.shape, b.dtype)
+    inputs = {"a": a} if constant else {"a": a, "b": b}
+    if options.get("c") is not None:
+        options["c"], inputs["c"] = builder.input("c", options["c"].shape, a.dtype), options["c"]
+    graph = builder.build({"y": getattr(builder, op)(left, right, **options)})
+    return context.compute(graph, inputs)["y"]
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("constant", [False, True], ids=["both", "constant"])
+def test_gemm_over_odd_shapes(context: Any, data_type: str, constant: bool) -> None:
+    for (m, n, k), a_t, b_t in itertools.product(SHAPES, (False, True), (False, True)):
+        a = random(*((k, m) if a_t else (m, k)), data_type=data_type)
+        b = random(*((n, k) if b_t else (k, n)), seed=1, data_type=data_type)
+        y = product(context, "gemm", a, b, constant, a_transpose=a_t, b_transpose=b_t)
+        close(y, (a.T if a_t else a).astype(float) @ (b.T if b_t else b).astype(float), k)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["both", "constant"])
+def test_gemm_adds_c_of_every_shape(context: Any, constant: bool) -> None:
+    for m, n, k in SHAPES:
+        a, b = random(m, k), random(k, n, seed=1)
+        for shape in ((), (n,), (1,), (m, 1), (1, n), (m, n)):
+            c = random(*shape, seed=2)
+            for alpha, beta in ((1.0, 1.0), (-0.5, 2.0)):
+                y = product(context, "gemm", a, b, constant, c=c, alpha=alpha, beta=beta)
+                close(y, alpha * (a.astype(float) @ b) + beta * c.astype(float), k)
+
+
+STACKS = [
+    ((2, 3, 4, 5), (2, 3, 5, 6)), ((2, 1, 7, 5), (1, 3, 5, 16)), ((3, 7, 5), (5, 20)), ((7, 5), (3, 5, 20)),
+    ((2, 3, 1, 9), (2, 3, 9, 70)), ((4, 1, 8), (4, 8, 1)), ((2, 2, 2, 8, 9), (9, 3)), ((3, 40, 64), (3, 64, 40)),
+    ((1, 1, 3, 4), (6, 1, 1, 4, 2)), ((5, 1, 20, 600), (3, 600, 9)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("constant", [False, True], ids=["both", "constant"])
+def test_matmul_broadcasts_stacks(context: Any, data_type: str, constant: bool) -> None:
+    for shape_a, shape_b in STACKS:
+        a, b = random(*shape_a, data_type=data_type), random(*shape_b, seed=1, data_type=data_type)
+        y = product(context, "matmul", a, b, constant)
+        close(y, exact("matmul", {"a": a, "b": b})[0], shape_a[-1])
+
+
+def variants_of(context: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let every node that can take variant `name` take it."""
+    default = variants.default_variant
+
+    def choose(node: Any, facts: Any) -> str:
+        return name if name in variants.candidates(node, facts) else default(node, facts)
+
+    monkeypatch.setattr(variants, "default_variant", choose)
+
+
+@pytest.mark.parametrize("name", ["plain", "panels", "unpacked"])
+def test_each_variant_gives_the_same(context: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    variants_of(context, monkeypatch, name)
+    for m, n, k in SHAPES:
+        a, b = random(m, k), random(k, n, seed=1)
+        close(product(context, "matmul", a, b, constant=False), a.astype(float) @ b, k)
+
+
+def test_an_epilogue_of_every_kernel(context: Any) -> None:
+    """relu(a b + x) / 2 with x of the result's shape and of one row, fused where the product's results leave."""
+    for (m, n, k), constant in itertools.product(SHAPES, (False, True)):
+        a, b, x, row = random(m, k), random(k, n, seed=1), random(m, n, seed=2), random(n, seed=3)
+        builder = context.create_graph_builder()
+        right = builder.constant(b) if constant else builder.input("b", b.shape)
+        y = builder.matmul(builder.input("a", a.shape), right)
+        y = builder.relu(builder.add(builder.add(y, builder.input("x", x.shape)), builder.constant(row))) / 2
+        graph = builder.build({"y": y})
+        inputs = {"a": a, "x": x} if constant else {"a": a, "b": b, "x": x}
+        close(context.compute(graph, inputs)["y"], np.maximum(a.astype(float) @ b + x + row, 0) / 2, k)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["both", "constant"])
+def test_what_is_not_finite_stays_where_it_belongs(context: Any, constant: bool) -> None:
+    for m, n, k in SHAPES:
+        a, b = random(m, k), random(k, n, seed=1)
+        a[m // 2, k // 2] = np.inf
+        b[k // 3, n - 1] = np.nan
+        with np.errstate(invalid="ignore"):
+            wanted = a.astype(float) @ b.astype(float)
+        y = product(context, "matmul", a, b, constant)
+        np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+        np.testing.assert_array_equal(np.isinf(y), np.isinf(wanted))
+
+
+def imported(context: Any, values: np.ndarray, **use: bool) -> tuple[Any, cl.Buffer]:
+    """A tensor in the middle of a buffer of NaN, and that buffer."""
+    margin = 4096
+    around = np.full(2 * margin + values.nbytes, 0xFF, np.uint8)
+    around[margin : margin + values.nbytes] = values.reshape(-1).view(np.uint8)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    whole = cl.Buffer(context.cl_context, flags, hostbuf=around)
+    part = whole.get_sub_region(margin, values.nbytes)
+    return context.import_buffer(part, values.shape, values.dtype, **use), whole
+
+
+@pytest.mark.parametrize("b_transpose", [False, True])
+def test_nothing_outside_a_tensor_is_used_or_written(context: Any, b_transpose: bool) -> None:
+    for m, n, k in SHAPES:
+        a, b = random(m, k), random(*((n, k) if b_transpose else (k, n)), seed=1)
+        builder = context.create_graph_builder()
+        y = builder.gemm(builder.input("a", a.shape), builder.input("b", b.shape), b_transpose=b_transpose)
+        graph = builder.build({"y": y})
+        tensors = [imported(context, x) for x in (a, b)]
+        out, whole = imported(context, np.zeros((m, n), np.float32), readable=True)
+        context.dispatch(graph, {"a": tensors[0][0], "b": tensors[1][0]}, {"y": out})
+        close(context.read_tensor(out), a.astype(float) @ (b.T if b_transpose else b), k)
+        host = np.empty(whole.size, np.uint8)
+        cl.enqueue_copy(context.queue, host, whole)
+        assert (host[:4096] == 0xFF).all() and (host[4096 + out.nbytes :] == 0xFF).all()
