@@ -119,9 +119,9 @@ def test_strings_are_refused(context: webnn_cl.MLContext) -> None:
     [
         ([node("ConstantOfShape", ["big"], ["y"])], "elements"),
         ([node("Expand", ["one", "big"], ["y"])], "elements"),
-        ([node("Tile", ["one", "many"], ["y"])], "elements"),
+        ([node("Tile", ["one", "many"], ["y"])], "repetitions"),
         ([node("Range", ["zero", "far", "step"], ["y"])], "elements"),
-        ([node("Pad", ["one", "wide"], ["y"])], "elements"),
+        ([node("Pad", ["one", "wide"], ["y"])], "ending_padding"),
     ],
 )
 def test_huge_results_are_refused_before_memory_is_asked_for(

@@ -6,12 +6,13 @@ bool as uint8 (0 or 1), double and the short floats as float32, the short intege
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from webnn_cl.dtypes import DATA_TYPES, DataType
-from webnn_cl.onnx.values import Refusal
+from webnn_cl.onnx.values import Refusal, name_of_numpy
 
 __all__ = [
     "CARRIERS", "ELEMENT_TYPES", "carrier_of", "is_float", "is_integer", "name_of_elem", "name_of_numpy",
@@ -50,11 +51,7 @@ def name_of_elem(elem_type: int) -> str:
     return ELEMENT_TYPES[elem_type]
 
 
-def name_of_numpy(dtype: np.dtype[Any]) -> str:
-    """The element type that a numpy array of `dtype` holds (objects and text are strings)."""
-    return "string" if dtype.kind in "OUST" else dtype.name
-
-
+@lru_cache(maxsize=64)
 def numpy_type(name: str) -> np.dtype[Any]:
     """The numpy type of an element type; the short ones come from ml_dtypes, which the onnx package brings."""
     if name == "string":

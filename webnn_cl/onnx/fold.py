@@ -18,9 +18,9 @@ from onnx.reference import ReferenceEvaluator
 from webnn_cl.onnx.nodes import Node
 from webnn_cl.onnx.values import Array, Refusal
 
-__all__ = ["NoEvaluator", "can_fold", "fold"]
+__all__ = ["NotOnHost", "can_fold", "fold"]
 
-MAX_FOLDED = 2**26  # elements of one folded result; beyond it a model is refused before memory is asked for
+MAX_FOLDED = 2**26  # elements of one folded result; beyond it the device is asked, which checks sizes beforehand
 SMALL = 4096  # elements of all inputs up to which costly operators are folded as well
 
 RANDOM = frozenset({
@@ -38,8 +38,8 @@ CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap", "Einsum", "ImageDecode
 _OUTPUT_FROM_VALUE = frozenset({"HannWindow", "HammingWindow", "BlackmanWindow"})
 
 
-class NoEvaluator(Refusal):
-    """The reference evaluator lacks the operator in this operator set; a handler may still express it."""
+class NotOnHost(Refusal):
+    """Too large for the host, or unknown to the reference evaluator; a handler may still express it."""
 
 
 def can_fold(node: Node, arrays: Sequence[Array | None]) -> bool:
@@ -55,7 +55,7 @@ def fold(
     """The outputs of `node`: arrays, or lists of arrays for sequences. `types` are the expected element types."""
     size = _result_size(node, arrays)
     if size > MAX_FOLDED:
-        raise Refusal(f"its result has {size} elements; at most {MAX_FOLDED} are computed on the host")
+        raise NotOnHost(f"its result has {size} elements; at most {MAX_FOLDED} are computed on the host")
     with np.errstate(all="ignore"):
         shortcut = _SHORTCUTS.get(node.op_type) if node.domain == "" else None
         results = shortcut(node, arrays, opsets[""]) if shortcut else None
@@ -90,7 +90,7 @@ def _reference(node: Node, arrays: Sequence[Array | None], opsets: Mapping[str, 
         raise Refusal(f"can't be computed on the host: {type(error).__name__}") from None
     except Exception as error:  # whatever the evaluator's numpy code raises for inconsistent nodes
         text = " ".join(str(error).split())[:200]
-        kind = NoEvaluator if "No implementation for operator" in text else Refusal
+        kind = NotOnHost if "No implementation for operator" in text else Refusal
         raise kind(f"can't be computed on the host: {text}") from None
     return [next(results) if o else None for o in node.outputs]
 
@@ -104,11 +104,9 @@ def _result_size(node: Node, arrays: Sequence[Array | None]) -> int:
     try:
         if rule is not None:
             return int(rule(node, arrays))
-        if len(given) > 1 and all(a.dtype != object for a in given):
-            return math.prod(np.broadcast_shapes(*(a.shape for a in given)))
+        return math.prod(np.broadcast_shapes(*(a.shape for a in given)))
     except (ValueError, TypeError, IndexError, OverflowError):
-        pass  # not broadcastable, or malformed: the evaluation itself tells
-    return 0
+        return sum(a.size for a in given)  # not broadcastable, or malformed: the evaluation itself tells
 
 
 def _ints(array: Array | None) -> list[int]:

@@ -18,7 +18,7 @@ import webnn_cl.onnx.operators  # noqa: F401  (fills the table of handlers)
 from webnn_cl.errors import MLError
 from webnn_cl.onnx.call import Call
 from webnn_cl.onnx.elements import name_of_numpy, to_carrier
-from webnn_cl.onnx.fold import NoEvaluator, can_fold, fold
+from webnn_cl.onnx.fold import NotOnHost, can_fold, fold
 from webnn_cl.onnx.loader import Model
 from webnn_cl.onnx.nodes import GraphView, Node, function_view, graph_view
 from webnn_cl.onnx.registry import HANDLERS
@@ -239,7 +239,7 @@ class Importer:
         types = output_types(node, version, inputs)
         try:
             return [self.host_value(r) for r in fold(node, arrays, scope.opsets, types)]
-        except NoEvaluator:
+        except NotOnHost:
             if (node.domain, node.op_type) in HANDLERS:
                 return None
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,9 +11,18 @@ import numpy as np
 if TYPE_CHECKING:
     from webnn_cl.operand import MLOperand
 
-__all__ = ["Absent", "Array", "Known", "NeedsValue", "Poison", "Refusal", "Sequence", "Tensor", "Value", "sources_of"]
+__all__ = [
+    "Absent", "Array", "Known", "NeedsValue", "Poison", "Refusal", "Sequence", "Tensor", "Value", "name_of_numpy",
+    "sources_of",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
+
+
+@lru_cache(maxsize=64)  # dtype.name is slow
+def name_of_numpy(dtype: np.dtype[Any]) -> str:
+    """The element type that a numpy array of `dtype` holds (objects and text are strings)."""
+    return "string" if dtype.kind in "OUST" else dtype.name
 
 
 class Refusal(Exception):
@@ -43,7 +53,7 @@ class Known:
     @property
     def dtype(self) -> str:
         """Element type, as webnn_cl.onnx.elements names it."""
-        return "string" if self.array.dtype.kind in "OUST" else self.array.dtype.name
+        return name_of_numpy(self.array.dtype)
 
 
 @dataclass(frozen=True, eq=False)

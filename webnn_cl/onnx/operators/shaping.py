@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from webnn_cl.onnx.elements import name_of_elem, numpy_type
+from webnn_cl.onnx.elements import name_of_elem, name_of_numpy, numpy_type
 from webnn_cl.onnx.operators.common import (
     broadcast_shape,
     cast,
@@ -337,12 +337,21 @@ def eye_like(c: Call) -> Any:
     return np.eye(*shape, k=c.integer("k"), dtype=np.float64).astype(numpy_type(dtype))
 
 
-@op("Range", "ConstantOfShape", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix")
+@op("ConstantOfShape")
+def constant_of_shape(c: Call) -> Any:
+    """Only what is too large for the host comes here."""
+    shape = c.known_ints(0, "the shape")
+    value = c.node.attrs.get("value")
+    fill = np.zeros(1, np.float32) if value is None else c.importer.model.array(value)
+    return c.tensor(c.b.expand(c.constant(fill.reshape(())), shape), name_of_numpy(fill.dtype))
+
+
+@op("Range", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix")
 def generated(c: Call) -> Any:
     """Evaluated on the host as soon as the inputs are known; here they are not."""
     for index in range(len(c.inputs)):
         c.known(index, "what decides the size of the result")
-    return c.refuse("the result can't be computed on the host")
+    return c.refuse("its result has more elements than are computed on the host")
 
 
 @op("OneHot")
