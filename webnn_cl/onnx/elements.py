@@ -97,7 +97,7 @@ def to_carrier(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array
     with np.errstate(over="ignore", under="ignore"):
         carried = array.astype(carrier)
-    if array.dtype == np.float64 and not np.array_equal(np.isinf(carried) | (carried == 0), np.isinf(array) | (array == 0)):
+    if array.dtype == np.float64 and np.any((np.isinf(carried) != np.isinf(array)) | ((carried == 0) != (array == 0))):
         raise Refusal("a double is outside the range of float32, in which it would be computed")
     return carried
 

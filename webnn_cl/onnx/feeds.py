@@ -93,7 +93,7 @@ def _array(spec: Spec, value: Any) -> Array:
 def carried(name: str, array: Array) -> Array:
     """A feed in the type that carries it on the device, packed; NotSupportedError where that has no such value."""
     try:
-        return np.ascontiguousarray(to_carrier(array)).reshape(array.shape)
+        return np.asarray(np.ascontiguousarray(to_carrier(array)).reshape(array.shape))
     except Refusal as refusal:
         raise NotSupportedError(f"input {name!r}: {refusal}") from None
 
