@@ -112,9 +112,27 @@ def test_indexing_float16_needs_the_extension(ctx):
             op(ctx, inputs={"x": tx}, outputs={"y": ty})
 
 
+@pytest.mark.parametrize("name", ["step", "max", "exp", "dot", "select", "LOAD", "x_SIZE", "CTYPE", "dims_t"])
+def test_names_of_built_in_functions(ctx, x, name):
+    op = CustomOp(name, inputs=("x",), outputs=("y",), body="y[i] = 2 * x[i];")
+    b = ctx.create_graph_builder()
+    graph = b.build({"y": b.custom_op(op, b.input("x", x.shape))})
+    assert np.array_equal(ctx.compute(graph, {"x": x})["y"], 2 * x)
+
+
+def test_source_without_the_kernel(ctx, x):
+    op = CustomOp("missing", inputs=("x",), outputs=("y",), source="kernel void other(global float *x) {}")
+    b = ctx.create_graph_builder()
+    y = b.custom_op(op, b.input("x", x.shape), label="mine")
+    with pytest.raises(OperationError, match="'missing'"):
+        b.build({"y": y})
+    with pytest.raises(OperationError, match="'missing'"):
+        op(ctx, inputs={"x": make(ctx, x)}, outputs={"y": make(ctx, x)})
+
+
 def test_source_is_the_whole_text(ctx, x):
     text = CustomOp("swish_scale", **SWISH).source(ctx.create_tensor((2, 3)), ctx.create_tensor((1,)))
-    assert "kernel void swish_scale(const __global float *x, const __global float *scale, __global float *y" in text
+    assert "kernel void user_swish_scale(const __global float *x, const __global float *scale, __global float *y" in text
     assert SWISH["body"] in text
     import pyopencl as cl
 

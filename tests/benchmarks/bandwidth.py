@@ -1,6 +1,6 @@
 """Element-wise operators, reductions, softmax, normalization and transposition on 64 MiB, as a share of copy bandwidth.
 
-``python -m tests.benchmarks.bandwidth [--rounds N] [--json FILE]``. A copy kernel of eight floats per work-item, measured
+``python -m tests.benchmarks.bandwidth [--rounds N] [--json FILE]``. A copy kernel of eight floats a work-item, measured
 in the same turns, moves 2 x 64 MiB; an operator's share is its own bytes per second (inputs + output) over the copy's.
 """
 

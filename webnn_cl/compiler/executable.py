@@ -13,7 +13,7 @@ from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
 from webnn_cl.opencl.memory import Memory, allocate, allocate_from
-from webnn_cl.opencl.program import built_kernels
+from webnn_cl.opencl.program import built_kernels, make_kernel
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -30,7 +30,7 @@ class Prepared:
     def __init__(self, commands: Sequence[Command], programs: Mapping[Any, cl.Program]) -> None:
         self.commands = list(commands)
         self._kernels = [
-            cl.Kernel(programs[c.kernel], c.kernel.name) if isinstance(c, Launch) else None for c in commands
+            make_kernel(programs[c.kernel], c.kernel) if isinstance(c, Launch) else None for c in commands
         ]
         self._sites: dict[Buffer, list[tuple[int, int]]] = {}
         self._memory: dict[Buffer, cl.Buffer] = {}

@@ -15,7 +15,7 @@ from webnn_cl.dtypes import cast_parameter, dtype_of, normalize_data_type
 from webnn_cl.errors import MLTypeError, OperationError, argument_error
 from webnn_cl.interop.guard import GuardedLaunch
 from webnn_cl.interop.source import KEYWORDS, body_source, half_indexing, wrap_source
-from webnn_cl.opencl.program import built_kernels
+from webnn_cl.opencl.program import built_kernels, make_kernel
 from webnn_cl.ops.base import check_desc, parse_shape
 from webnn_cl.ops.record import MAX_RANK
 
@@ -87,6 +87,8 @@ class CustomOp:
         self._header, self._defines = header, dict(defines or {})
         self._global_size, self._local_size = global_size, local_size
         self.check = bool(check)
+        # A generated kernel may not be called as a built-in function is, such as "step".
+        self._entry = self.name if source is not None else f"user_{self.name}"
         self._kernels: weakref.WeakKeyDictionary[cl.Context, dict[str, cl.Kernel]] = weakref.WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -133,10 +135,10 @@ class CustomOp:
             )
         own = self._source is not None
         text = self._source if self._source is not None else body_source(
-            self.name, self._body or "", inputs, outputs, self.params
+            self.name, self._entry, self._body or "", inputs, outputs, self.params
         )
         code = wrap_source(self._header, text, self.name, tensors, own, has_fp16)
-        return Kernel("", self.name, self._defines, code, isolated=True)
+        return Kernel("", self._entry, self._defines, code, isolated=True)
 
     def _sizes(self, inputs: Descs, outputs: Descs) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Global and local size; the global one is rounded up when the bounds check is ours."""
@@ -233,7 +235,7 @@ class CustomOp:
         held = self._kernels.setdefault(context, {})
         if kernel.key not in held:
             try:
-                held[kernel.key] = kernel_of(built_kernels(context, device, [kernel])[kernel], kernel)
+                held[kernel.key] = make_kernel(built_kernels(context, device, [kernel])[kernel], kernel)
             except OperationError as error:
                 raise OperationError(f"CustomOp {self.name}: {error}") from error
         return held[kernel.key]
@@ -263,14 +265,6 @@ class CustomOp:
             return cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
         except cl.Error as error:
             raise OperationError(f"CustomOp {self.name}: {queue.device.name.strip()} refused it: {error}") from error
-
-
-def kernel_of(program: cl.Program, kernel: Kernel) -> cl.Kernel:
-    """The kernel object; OperationError when the text has no kernel of that name."""
-    try:
-        return cl.Kernel(program, kernel.name)
-    except cl.Error as error:
-        raise OperationError(f"CustomOp {kernel.name}: the source has no kernel called {kernel.name!r}") from error
 
 
 def _identifier(name: object, argument: str) -> str:

@@ -19,15 +19,16 @@ KEYWORDS = frozenset(
 
 def body_source(
     name: str,
+    entry: str,
     body: str,
     inputs: Mapping[str, TensorDesc],
     outputs: Mapping[str, TensorDesc],
     params: Mapping[str, str],
 ) -> str:
-    """A whole kernel around `body`: index ``i`` over the first output's ``_count`` elements, one work-item each."""
+    """A whole kernel `entry` around `body` of operator `name`: index ``i`` over the first output's ``_count`` elements, one work-item each."""
     return "\n".join(
         [
-            f"kernel void {name}({_signature(inputs, outputs, params)}, const long _count) {{",
+            f"kernel void {entry}({_signature(inputs, outputs, params)}, const long _count) {{",
             "  const long i = (long)get_global_id(0);",
             "  if (i >= _count) return;",
             f'#line 1 "{name} body"',

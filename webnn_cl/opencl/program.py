@@ -15,7 +15,7 @@ from webnn_cl.errors import OperationError
 from webnn_cl.opencl.binary_cache import BinaryCache, cache_folder, driver_caches
 from webnn_cl.opencl.facts import DeviceFacts
 
-__all__ = ["STATS", "BuildStats", "build_program", "built_kernels"]
+__all__ = ["STATS", "BuildStats", "build_program", "built_kernels", "make_kernel"]
 
 # Contraction to fused multiply-add is what makes GEMM fast; NaN, infinity and signed zero stay as they are.
 OPTIONS = "-cl-std=CL1.2 -cl-mad-enable"
@@ -81,6 +81,14 @@ def build_program(context: cl.Context, device: cl.Device, source: str, options: 
             return cl.Program(context, source).build(options=options, devices=[device], cache_dir=False)
         except cl.Error as error:
             raise OperationError(f"{device.name.strip()} can't build the program:\n{_build_log(error)}") from error
+
+
+def make_kernel(program: cl.Program, kernel: Kernel) -> cl.Kernel:
+    """A kernel object of its own; OperationError when the text (a user's) has no kernel of that name."""
+    try:
+        return cl.Kernel(program, kernel.name)
+    except cl.Error as error:
+        raise OperationError(f"the program has no kernel called {kernel.name!r}: {error}") from error
 
 
 def _build_log(error: cl.Error) -> str:
