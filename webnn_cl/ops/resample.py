@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.ops.base import DIM_MAX, BuilderBase, Call
 from webnn_cl.ops.record import Operand, OpRecord, Output, register
-from webnn_cl.ops.resample_lower import lower_resample2d
+from webnn_cl.ops.resample_lower import epilogue_run, lower_resample2d
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Value
@@ -27,8 +27,7 @@ RESAMPLE2D = register(
         (Operand("input", ("float32", "float16", "uint8", "int8"), rank=(4, 4)),),
         (Output("output", like="input"),),
         lower=lower_resample2d,
-        # Eight elements that are stored together lie in what follows the last resampled dimension, or along it.
-        meta={"epilogue": lambda node: max(1, 3 - max(node.attrs["axes"]))},
+        meta={"epilogue": epilogue_run},
     )
 )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Arg, Lowering
 
-__all__ = ["lower_resample2d"]
+__all__ = ["epilogue_run", "lower_resample2d"]
 
 LANES = 8
 # Elements of one work-item.
@@ -47,6 +47,13 @@ def _spread(tables: list[NDArray[Any]], inner: int) -> list[NDArray[Any]]:
     """Tables of columns of `inner` elements each as tables of columns of one element."""
     indices = [(t[:, None] * inner + np.arange(inner, dtype=np.int32)).reshape(-1) for t in tables[:2]]
     return indices + [np.repeat(t, inner) for t in tables[2:]]
+
+
+def epilogue_run(node: Node) -> int:
+    """Trailing dimensions over which eight elements that are stored together may run (``meta["epilogue"]``)."""
+    last = max(node.attrs["axes"])
+    along = math.prod(node.output.shape[last + 1 :]) < LANES
+    return 4 - last if along else 3 - last
 
 
 def lower_resample2d(node: Node, lw: Lowering) -> None:
