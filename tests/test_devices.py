@@ -296,7 +296,8 @@ def test_a_query_before_ours_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(icd, "intel_runtime", lambda: tmp_path / "libintelocl.so")
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setattr(icd, "_too_late", False)
-    icd._note_if_too_late([FakePlatform(vendor="The pocl project")])
+    with pytest.warns(RuntimeWarning, match="before webnn_cl"):
+        icd._note_if_too_late([FakePlatform(vendor="The pocl project")])
     assert "before webnn_cl" in str(icd.too_late_message())
     icd._note_if_too_late([FakePlatform(vendor="Intel(R) Corporation")])
     assert icd.too_late_message() is None

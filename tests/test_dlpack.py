@@ -74,6 +74,15 @@ def test_a_live_capsule_or_consumer_of_a_map_raises(context: webnn_cl.MLContext)
     with context.map_tensor(made) as view:
         capsule = view.__dlpack__()
         del capsule
+    lease = context.map_tensor(made)
+    assert lease.__dlpack_device__() == (dlpack.KDL_CPU, 0)
+    other = np.from_dlpack(lease)
+    assert other.ctypes.data == lease.array.ctypes.data
+    with pytest.raises(InvalidStateError):
+        lease.release()
+    for closed in (lease.__dlpack__, lease.__dlpack_device__):
+        with pytest.raises(InvalidStateError):
+            closed()
 
 
 # Out and in: the cl_mem of a lease ----------------------------------------------------------------------------

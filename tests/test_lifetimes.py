@@ -14,7 +14,7 @@ import pyopencl as cl
 import pytest
 
 import webnn_cl
-from tests.work import Kernels, affine, in_threads, tensor, until
+from tests.work import Kernels, affine, in_threads, python, tensor, until
 from webnn_cl import InvalidStateError, MLTypeError, OperationError
 from webnn_cl.opencl.memory import live_buffers, live_bytes
 
@@ -319,6 +319,35 @@ def test_destroy_races_with_everything() -> None:
 
         in_threads(6, work)
         assert context.is_lost
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "context.destroy()",
+        "del context, made, future",
+        "future.result(60)",
+        "webnn_cl.ML().create_context_async()",
+        "b = context.create_graph_builder(); b.build_async({'y': b.tan(b.input('x', [3]))})",
+    ],
+)
+def test_a_process_ends_cleanly_with_work_in_flight(ending: str) -> None:
+    code = f"""
+import numpy as np, webnn_cl
+from tests.work import Kernels, affine, tensor
+context = webnn_cl.ML().create_context()
+made = tensor(context, 1.0, (8,), exportable=True)
+graph, out = affine(context, 2.0, (8,)), tensor(context, shape=(8,))
+Kernels(context.cl_context).spin(context.queue, 0.3)
+future = context.read_tensor_async(made)
+lease = context.export_tensor(made)
+context.dispatch(graph, {{"x": made}}, {{"y": out}})
+host = context.map_tensor(tensor(context, 1.0))
+{ending}
+print("end")
+"""
+    assert python(code).strip() == "end"
 
 
 # Reads in progress in another thread --------------------------------------------------------------------------

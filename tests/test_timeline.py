@@ -294,6 +294,16 @@ def test_done_callbacks(context: webnn_cl.MLContext) -> None:
     assert called == [future, future]
 
 
+def test_a_failing_callback_harms_nobody(context: webnn_cl.MLContext, caplog: pytest.LogCaptureFixture) -> None:
+    made = tensor(context, 1.0)
+    Kernels(context.cl_context).spin(context.queue, 0.05)
+    futures = [context.read_tensor_async(made) for _ in range(3)]
+    futures[0].add_done_callback(lambda future: 1 / 0)
+    assert [float(f.result(60)[0]) for f in futures] == [1.0] * 3
+    until(lambda: "ZeroDivisionError" in caplog.text)
+    assert context.read_tensor_async(made).result(60) == [1.0]
+
+
 def test_errors_arrive_through_the_future(context: webnn_cl.MLContext) -> None:
     plain = context.create_tensor([1])
 

@@ -216,7 +216,7 @@ class MLContext(SharingMixin):
         """As `read_tensor`, without waiting; every failure arrives through the future.
 
         `out` is written after the device has finished: on the loop's thread when the future is awaited, else before
-        ``done()`` turns true; after a failure never.
+        ``done()`` turns true; after a failure never. (It costs a second copy; without `out` there is one.)
         """
         try:
             return self._start_read(tensor, out, waits=False)[0].future
@@ -254,6 +254,8 @@ class MLContext(SharingMixin):
         self, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
     ) -> None:
         """Run `graph` on these tensors, after all earlier work on them; the device is not waited for.
+
+        (With thousands of commands in flight, 4096, the call waits for the oldest, as writes and reads do.)
 
         Every input and output of the graph is bound, by name, to a tensor of its very type and shape, and no tensor
         twice. Raises MLTypeError otherwise, InvalidStateError when the graph is destroyed or lost, OperationError when

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,8 @@ from webnn_cl.opencl import fork
 __all__ = ["MLFuture", "run_in_thread"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _PENDING, _READY, _DONE = range(3)
 
@@ -141,8 +144,7 @@ class MLFuture(Generic[T]):
             except BaseException as error:
                 self._error = error
             callbacks = self._mark_done()
-        for callback in callbacks:
-            callback(self)
+        self._call(callbacks)
 
     def _finish(self, value: T | None, error: BaseException | None) -> bool:
         with self._condition:
@@ -150,9 +152,15 @@ class MLFuture(Generic[T]):
                 return False
             self._value, self._error = value, error
             callbacks = self._mark_done()
-        for callback in callbacks:
-            callback(self)
+        self._call(callbacks)
         return True
+
+    def _call(self, callbacks: list[Callable[[MLFuture[T]], object]]) -> None:
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:  # not the business of whoever settles the future
+                _log.exception("a done callback failed")
 
     def _mark_done(self) -> list[Callable[[MLFuture[T]], object]]:
         self._state = _DONE
@@ -204,7 +212,8 @@ class MLFuture(Generic[T]):
 
 
 def run_in_thread(function: Callable[[], T], name: str) -> MLFuture[T]:
-    """The result of `function`, run on a thread of its own called `name`."""
+    """The result of `function`, run on a thread of its own called `name`, which a process that ends waits for."""
     future: MLFuture[T] = MLFuture()
-    threading.Thread(target=future._run, args=(function,), name=name, daemon=True).start()
+    # Not a daemon: a thread that returns from OpenCL while the interpreter ends aborts the process.
+    threading.Thread(target=future._run, args=(function,), name=name).start()
     return future

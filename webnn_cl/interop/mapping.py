@@ -84,6 +84,15 @@ class HostLease:
             raise InvalidStateError(f"the lease ended: {self._tensor._destroyed}")
         return self._view
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """A DLPack capsule of the host memory (kDLCPU), for use while the lease is open; `array` has the same."""
+        return self.array[...].__dlpack__(**options)  # of an array of its own, which release() then finds alive
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(kDLCPU, 0)."""
+        kind, index = self.array.__dlpack_device__()
+        return int(kind), int(index)
+
     def release(self) -> None:
         """Return the tensor. Repeatable.
 

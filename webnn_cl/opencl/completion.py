@@ -5,8 +5,11 @@ The thread knows nothing of the context that started it, so that a context can b
 
 from __future__ import annotations
 
+import atexit
+import logging
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +17,8 @@ from typing import Any
 import pyopencl as cl
 
 __all__ = ["Completion"]
+
+_log = logging.getLogger(__name__)
 
 # An event to wait for (None: don't wait), and what to call with None or with the error that the wait gave.
 _Item = tuple[Any, Callable[[BaseException | None], None]]
@@ -45,11 +50,34 @@ class Completion:
                 # What is in the inbox is still served; then the thread ends.
                 self._finalizer = weakref.finalize(self, self._inbox.put, None)
                 self._finalizer.atexit = False
+                _serving[thread] = self._inbox
                 thread.start()
                 self._thread = thread
 
 
+# Threads that have not ended, with what they serve; also those whose context is gone already.
+_serving: dict[threading.Thread, queue.SimpleQueue[_Item | None]] = {}
+_EXIT_SECONDS = 60.0
+
+
+@atexit.register
+def _end_all() -> None:
+    """Let the threads finish before the interpreter does: one that returns from OpenCL later aborts the process."""
+    end = time.monotonic() + _EXIT_SECONDS
+    for inbox in list(_serving.values()):
+        inbox.put(None)
+    for thread in list(_serving):
+        thread.join(max(end - time.monotonic(), 0.0))
+
+
 def _work(inbox: queue.SimpleQueue[_Item | None]) -> None:
+    try:
+        _serve(inbox)
+    finally:
+        _serving.pop(threading.current_thread(), None)
+
+
+def _serve(inbox: queue.SimpleQueue[_Item | None]) -> None:
     while (item := inbox.get()) is not None:
         event, done = item
         error: BaseException | None = None
@@ -58,5 +86,8 @@ def _work(inbox: queue.SimpleQueue[_Item | None]) -> None:
                 event.wait()
         except cl.Error as failure:
             error = failure
-        done(error)
+        try:
+            done(error)
+        except Exception:  # a caller's callback must not end the thread that all others rely on
+            _log.exception("a callback on the completion of device work failed")
         del item, event, done  # or they would live until the next one comes

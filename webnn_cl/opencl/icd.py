@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,8 @@ def _note_if_too_late(platforms: list[Any]) -> None:
     if intel_runtime() is None or os.environ.get(VENDORS_VARIABLE):
         return
     _too_late = not any("intel" in str(p.vendor).lower() for p in platforms)
+    if _too_late:
+        warnings.warn(str(too_late_message()), RuntimeWarning, stacklevel=2)
 
 
 def too_late_message() -> str | None:
