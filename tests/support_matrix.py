@@ -11,14 +11,20 @@ from webnn_cl.ops.limits import op_support_limits
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "operators.md"
 SHORT = {
-    **{"float32": "f32", "float16": "f16", "int32": "i32", "uint32": "u32"},
-    **{"int64": "i64", "uint64": "u64", "int8": "i8", "uint8": "u8"},
+    "float32": "f32",
+    "float16": "f16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "int8": "i8",
+    "uint8": "u8",
 }
 HEAD = """# Operators
 
 All 95 operators of the W3C WebNN specification (June 2026), on every data type and rank that it allows. This page is
-generated from what the operators accept and from the table of test cases: `python -m tests.support_matrix`; a test keeps
-it up to date. `ctx.op_support_limits()` gives the same facts at run time.
+generated from what the operators accept and from the table of test cases (`python -m tests.support_matrix`); a test
+keeps it up to date. `ctx.op_support_limits()` gives the same facts at run time.
 
 Short names: f32 f16 i32 u32 i64 u64 i8 u8 are float32, float16, int32, uint32, int64, uint64, int8, uint8; *any* is all
 eight. A question mark marks an operand that may be missing. *Cases* counts the calls in the table of cases (each is
