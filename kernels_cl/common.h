@@ -23,6 +23,19 @@
 #define LANES8(V, v) CAT2(convert_, V)(v)
 #endif
 
+// Eight halves (as short8) to float8 and back, to nearest even, in the one instruction that x86 has for it; PoCL's
+// library takes many.
+#if defined(__F16C__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256)
+#define HALF8_TO_FLOAT8(v) __builtin_ia32_vcvtph2ps256(v)
+#define FLOAT8_TO_HALF8(v) __builtin_ia32_vcvtps2ph256((v), 0)
+#endif
+#endif
+
+// For the body of a large kernel: PoCL compiles three copies of a kernel, but a function that it calls once. min() and
+// max() are calls there, so use the ternary operator.
+#define OUTLINE __attribute__((noinline))
+
 // Every index and every size argument: tensors may hold more than 2^31 bytes.
 #define IDX long
 
@@ -132,6 +145,9 @@ static inline float round1_half(float x) {
   y = magnitude < 6.103515625e-05f ? copysign((magnitude + 0.5f) - 0.5f, x) : y;
   return isnan(x) ? x : y;
 }
+#ifdef HALF8_TO_FLOAT8
+static inline float8 round8_half(float8 x) { return HALF8_TO_FLOAT8(FLOAT8_TO_HALF8(x)); }
+#else
 static inline float8 round8_half(float8 x) {
   uint8 bits = as_uint8(x);
   uint8 sign = bits & 0x80000000u;
@@ -143,6 +159,7 @@ static inline float8 round8_half(float8 x) {
   rounded = select(rounded, magnitude, magnitude > 0x7f800000u);
   return as_float8(rounded | sign);
 }
+#endif
 
 #define round1_float(v) (v)
 #define round8_float(v) (v)
@@ -167,8 +184,18 @@ static inline float8 round8_half(float8 x) {
 #define astore8_float(p, i, v) (*(__global float8 *)((p) + (i)) = (v))
 static inline float load_half(const __global half *p, long i) { return vload_half(i, p); }
 static inline void store_half(__global half *p, long i, float v) { vstore_half_rte(v, i, p); }
+#ifdef HALF8_TO_FLOAT8
+typedef short8 short8_u __attribute__((aligned(2)));
+static inline float8 load8_half(const __global half *p, long i) {
+  return HALF8_TO_FLOAT8(*(const __global short8_u *)(p + i));
+}
+static inline void store8_half(__global half *p, long i, float8 v) {
+  *(__global short8_u *)(p + i) = FLOAT8_TO_HALF8(v);
+}
+#else
 static inline float8 load8_half(const __global half *p, long i) { return vload_half8(0, p + i); }
 static inline void store8_half(__global half *p, long i, float8 v) { vstore_half8_rte(v, 0, p + i); }
+#endif
 #define aload8_half(p, i) load8_half((p), (i))
 #define astore8_half(p, i, v) store8_half((p), (i), (v))
 #define load_int(p, i) ((p)[i])
