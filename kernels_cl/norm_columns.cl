@@ -36,7 +36,7 @@
 
 // Columns from `column` on, in `full` whole vectors and `lanes` columns more, of outer index `outer`.
 #define BLOCK                                                                                                       \
-  const IDX column = (IDX)get_global_id(0) * sizes.d[5], outer = get_global_id(2);                                 \
+  const IDX column = block * sizes.d[5];                                                                            \
   const IDX base = norm_offset(outer, shape, strides, 0, 2) + column;                                               \
   const int columns = COLUMNS - column < sizes.d[5] ? COLUMNS - column : sizes.d[5], full = columns / 8;              \
   const int lanes = columns % 8, count = full + (lanes > 0);
@@ -146,13 +146,13 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
 }
 
 #define CHUNK                                                \
-  const IDX i0 = (IDX)get_global_id(1) * sizes.d[3];         \
+  const IDX i0 = chunk * sizes.d[3];                         \
   const IDX i1 = i0 + sizes.d[3] < sizes.d[0] ? i0 + sizes.d[3] : sizes.d[0];
 
 #if STAGE == 0
-// Work-items: (block of columns, 1, outer).
-kernel void norm_columns(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, dims_t shape,
-                         dims_t strides, dims_t sizes, float eps EXTRA_ARGS) {
+#define ARGS                                                                                                        \
+  const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, dims_t shape, dims_t strides, dims_t sizes, float eps
+static inline OUTLINE void norm_columns_item(IDX block, IDX outer, ARGS EXTRA_ARGS) {
   BLOCK
   const IDX n = sizes.d[0];
   float8 guess[VECTORS], distance[VECTORS], factor[VECTORS];
@@ -161,19 +161,30 @@ kernel void norm_columns(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
   apply(x, NORM_SCALE_PASS NORM_BIAS_PASS y, base, column, full, lanes, 0, n, shape, strides, sizes, guess, distance,
         factor EXTRA_PASS);
 }
+
+// Work-items: (block of columns, 1, outer).
+kernel void norm_columns(ARGS EXTRA_ARGS) {
+  norm_columns_item(get_global_id(0), get_global_id(2), x, NORM_SCALE_PASS NORM_BIAS_PASS y, shape, strides, sizes,
+                    eps EXTRA_PASS);
+}
 #elif STAGE == 1
-// parts: [outer][chunk][mean, sum of squared deviations][column]. Work-items: (block of columns, chunk, outer).
-kernel void norm_columns_chunks(const __global T *x, __global float *parts, dims_t shape, dims_t strides,
-                                dims_t sizes) {
+static inline OUTLINE void norm_columns_chunk(IDX block, IDX chunk, IDX outer, const __global T *x,
+                                              __global float *parts, dims_t shape, dims_t strides, dims_t sizes) {
   BLOCK
   CHUNK
   float8 guess[VECTORS], distance[VECTORS], deviations[VECTORS];
   statistics(x, base, full, lanes, i0, i1, shape, strides, sizes, guess, distance, deviations);
-  __global float *to = parts + (outer * sizes.d[4] + (IDX)get_global_id(1)) * 2 * PITCH + column;
+  __global float *to = parts + (outer * sizes.d[4] + chunk) * 2 * PITCH + column;
   for (int v = 0; v < count; v++) {
     ASTORE8(float, to, v * 8, guess[v] + distance[v]);
     ASTORE8(float, to, PITCH + v * 8, deviations[v]);
   }
+}
+
+// parts: [outer][chunk][mean, sum of squared deviations][column]. Work-items: (block of columns, chunk, outer).
+kernel void norm_columns_chunks(const __global T *x, __global float *parts, dims_t shape, dims_t strides,
+                                dims_t sizes) {
+  norm_columns_chunk(get_global_id(0), get_global_id(1), get_global_id(2), x, parts, shape, strides, sizes);
 }
 #elif STAGE == 2
 // stats: [outer][mean, its rounding error, 1 / sqrt(variance + eps)][column]. Work-items: (eight columns, outer).
@@ -198,9 +209,10 @@ kernel void norm_columns_combine(const __global float *parts, __global float *st
   ASTORE8(float, to, 2 * PITCH, 1.0f / sqrt(deviations / n + eps));
 }
 #else
-// Work-items: (block of columns, chunk, outer).
-kernel void norm_columns_apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y,
-                               const __global float *stats, dims_t shape, dims_t strides, dims_t sizes EXTRA_ARGS) {
+#define ARGS                                                                                                   \
+  const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, const __global float *stats, dims_t shape,   \
+      dims_t strides, dims_t sizes
+static inline OUTLINE void norm_columns_apply_item(IDX block, IDX chunk, IDX outer, ARGS EXTRA_ARGS) {
   BLOCK
   CHUNK
   const __global float *from = stats + outer * 3 * PITCH + column;
@@ -212,5 +224,11 @@ kernel void norm_columns_apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG
   }
   apply(x, NORM_SCALE_PASS NORM_BIAS_PASS y, base, column, full, lanes, i0, i1, shape, strides, sizes, guess, distance,
         factor EXTRA_PASS);
+}
+
+// Work-items: (block of columns, chunk, outer).
+kernel void norm_columns_apply(ARGS EXTRA_ARGS) {
+  norm_columns_apply_item(get_global_id(0), get_global_id(1), get_global_id(2), x, NORM_SCALE_PASS NORM_BIAS_PASS y,
+                          stats, shape, strides, sizes EXTRA_PASS);
 }
 #endif

@@ -152,15 +152,14 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
 #endif
 
 #define CHUNK                                                                             \
-  const IDX group = get_global_id(1), base = norm_offset(group, shape, strides, 0, 3);    \
-  const IDX i0 = (IDX)get_global_id(0) * sizes.d[3];                                      \
+  const IDX base = norm_offset(group, shape, strides, 0, 3), i0 = chunk * sizes.d[3];     \
   const IDX i1 = i0 + sizes.d[3] < sizes.d[0] ? i0 + sizes.d[3] : sizes.d[0];
 
 #if STAGE == 0
-// Work-items: runs of sizes.d[5] groups.
-kernel void norm_rows(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, dims_t shape, dims_t strides,
-                      dims_t sizes, float eps EXTRA_ARGS) {
-  const IDX first = (IDX)get_global_id(0) * sizes.d[5], n = sizes.d[0];
+#define ARGS                                                                                                        \
+  const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, dims_t shape, dims_t strides, dims_t sizes, float eps
+static inline OUTLINE void norm_rows_item(IDX item, ARGS EXTRA_ARGS) {
+  const IDX first = item * sizes.d[5], n = sizes.d[0];
   const IDX end = first + sizes.d[5] < sizes.d[1] ? first + sizes.d[5] : sizes.d[1];
   for (IDX group = first; group < end; group += ROWS) {
     IDX base[ROWS];
@@ -179,15 +178,25 @@ kernel void norm_rows(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global
           EXTRA_PASS);
   }
 }
+
+// Work-items: runs of sizes.d[5] groups.
+kernel void norm_rows(ARGS EXTRA_ARGS) {
+  norm_rows_item(get_global_id(0), x, NORM_SCALE_PASS NORM_BIAS_PASS y, shape, strides, sizes, eps EXTRA_PASS);
+}
 #elif STAGE == 1
-// parts: mean and sum of squared deviations of each chunk. Work-items: (chunk, group).
-kernel void norm_rows_chunks(const __global T *x, __global float *parts, dims_t shape, dims_t strides, dims_t sizes) {
+static inline OUTLINE void norm_rows_chunk(IDX chunk, IDX group, const __global T *x, __global float *parts,
+                                           dims_t shape, dims_t strides, dims_t sizes) {
   CHUNK
   float guess, distance, deviations;
   statistics(x, base, i0, i1, shape, strides, &guess, &distance, &deviations);
-  const IDX part = (group * sizes.d[4] + (IDX)get_global_id(0)) * 2;
+  const IDX part = (group * sizes.d[4] + chunk) * 2;
   parts[part] = guess + distance;
   parts[part + 1] = deviations;
+}
+
+// parts: mean and sum of squared deviations of each chunk. Work-items: (chunk, group).
+kernel void norm_rows_chunks(const __global T *x, __global float *parts, dims_t shape, dims_t strides, dims_t sizes) {
+  norm_rows_chunk(get_global_id(0), get_global_id(1), x, parts, shape, strides, sizes);
 }
 #elif STAGE == 2
 // stats: mean, its rounding error, and 1 / sqrt(variance + eps) of each group. Work-items: groups.
@@ -210,9 +219,10 @@ kernel void norm_rows_combine(const __global float *parts, __global float *stats
   stats[group * 3 + 2] = 1.0f / sqrt(deviations / n + eps);
 }
 #else
-// Work-items: (chunk, group).
-kernel void norm_rows_apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y,
-                            const __global float *stats, dims_t shape, dims_t strides, dims_t sizes EXTRA_ARGS) {
+#define ARGS                                                                                                   \
+  const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, const __global float *stats, dims_t shape,   \
+      dims_t strides, dims_t sizes
+static inline OUTLINE void norm_rows_apply_item(IDX chunk, IDX group, ARGS EXTRA_ARGS) {
   CHUNK
   const float guess = stats[group * 3], distance = stats[group * 3 + 1];
   float factor[1] = {stats[group * 3 + 2]}, shift[1];
@@ -220,5 +230,11 @@ kernel void norm_rows_apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __
   CHANNEL_BIAS(0, group)
   apply(x, NORM_SCALE_PASS NORM_BIAS_PASS y, &base, i0, i1, shape, strides, &guess, &distance, factor, shift
         EXTRA_PASS);
+}
+
+// Work-items: (chunk, group).
+kernel void norm_rows_apply(ARGS EXTRA_ARGS) {
+  norm_rows_apply_item(get_global_id(0), get_global_id(1), x, NORM_SCALE_PASS NORM_BIAS_PASS y, stats, shape, strides,
+                       sizes EXTRA_PASS);
 }
 #endif

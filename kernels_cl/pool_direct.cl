@@ -12,6 +12,9 @@
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
+#ifndef EXTRA_PASS
+#define EXTRA_PASS
+#endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(T, p, i, v)
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
@@ -70,10 +73,9 @@ static inline float8 column_counts(IDX column, IDX step, IDX dilation, IDX taps,
 // Channels first: a work-item computes rows of one plane, eight neighbouring pixels at a time. Geometry:
 //   image   height, width, output height, output width, batch * channels, elements of x, output rows a work-item
 //   window  rows, columns, stride h, w, dilation h, w, padding top, left
-// Work-items: (run of output rows, plane).
-kernel void pool_planar(const __global T *x, __global T *y, dims_t image, dims_t window EXTRA_ARGS) {
-  const IDX H = image.d[0], W = image.d[1], OH = image.d[2], OW = image.d[3], plane = get_global_id(1);
-  const IDX first = (IDX)get_global_id(0) * image.d[6];
+static inline OUTLINE void pool_planar_item(IDX item, IDX plane, const __global T *x, __global T *y, dims_t image,
+                                            dims_t window EXTRA_ARGS) {
+  const IDX H = image.d[0], W = image.d[1], OH = image.d[2], OW = image.d[3], first = item * image.d[6];
   const IDX end = first + image.d[6] < OH ? first + image.d[6] : OH;
   if (plane >= image.d[4]) return;
   const IDX step = window.d[3], dilation = window.d[5];
@@ -114,14 +116,17 @@ kernel void pool_planar(const __global T *x, __global T *y, dims_t image, dims_t
   }
 }
 
+// Work-items: (run of output rows, plane).
+kernel void pool_planar(const __global T *x, __global T *y, dims_t image, dims_t window EXTRA_ARGS) {
+  pool_planar_item(get_global_id(0), get_global_id(1), x, y, image, window EXTRA_PASS);
+}
 #else
 // Channels last: a work-item computes some pixels of a row, eight channels at a time. Geometry as above, with
 //   image   height, width, output height, output width, batch, channels, pixels a work-item
-// Work-items: (run of output columns, image and output row).
-kernel void pool_channels(const __global T *x, __global T *y, dims_t image, dims_t window EXTRA_ARGS) {
+static inline OUTLINE void pool_channels_item(IDX item, IDX line, const __global T *x, __global T *y, dims_t image,
+                                              dims_t window EXTRA_ARGS) {
   const IDX H = image.d[0], W = image.d[1], OH = image.d[2], OW = image.d[3], C = image.d[5];
-  const IDX line = get_global_id(1), n = line / OH, oh = line - n * OH;
-  const IDX first = (IDX)get_global_id(0) * image.d[6];
+  const IDX n = line / OH, oh = line - n * OH, first = item * image.d[6];
   const IDX end = first + image.d[6] < OW ? first + image.d[6] : OW;
   if (n >= image.d[4]) return;
   const IDX top = oh * window.d[2] - window.d[6];
@@ -148,5 +153,10 @@ kernel void pool_channels(const __global T *x, __global T *y, dims_t image, dims
       EMITN(y, to + c, C - c, FINISH(sum, count));
     }
   }
+}
+
+// Work-items: (run of output columns, image and output row).
+kernel void pool_channels(const __global T *x, __global T *y, dims_t image, dims_t window EXTRA_ARGS) {
+  pool_channels_item(get_global_id(0), get_global_id(1), x, y, image, window EXTRA_PASS);
 }
 #endif

@@ -241,9 +241,7 @@ static inline void update_block(IDX step, IDX direction, IDX row, IDX block, ARG
 #endif
 
 #if STAGE == 1
-// Work-items: (tile of ROWS rows, direction).
-kernel void recurrent_all(ARGS) {
-  const IDX row = (IDX)get_global_id(0) * ROWS, direction = get_global_id(1);
+static inline OUTLINE void all_steps(IDX row, IDX direction, ARGS) {
   for (IDX step = 0; step < STEPS; step++) {
 #if !LSTM && !RESET_AFTER
     for (IDX block = 0; block < sizes.d[4]; block++) reset_block(step, direction, row, block, PASS);
@@ -251,14 +249,24 @@ kernel void recurrent_all(ARGS) {
     for (IDX block = 0; block < sizes.d[4]; block++) update_block(step, direction, row, block, PASS);
   }
 }
+
+// Work-items: (tile of ROWS rows, direction).
+kernel void recurrent_all(ARGS) { all_steps((IDX)get_global_id(0) * ROWS, get_global_id(1), PASS); }
 #else
+static inline OUTLINE void one_step(IDX direction, IDX row, IDX block, ARGS, IDX step) {
+  update_block(step, direction, row, block, PASS);
+}
+
 // Work-items: (block, tile of ROWS rows, direction).
 kernel void recurrent_step(ARGS, IDX step) {
-  update_block(step, get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS);
+  one_step(get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS, step);
 }
 #if !LSTM && !RESET_AFTER
+static inline OUTLINE void one_reset(IDX direction, IDX row, IDX block, ARGS, IDX step) {
+  reset_block(step, direction, row, block, PASS);
+}
 kernel void recurrent_reset(ARGS, IDX step) {
-  reset_block(step, get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS);
+  one_reset(get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS, step);
 }
 #endif
 #endif

@@ -17,6 +17,9 @@
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
+#ifndef EXTRA_PASS
+#define EXTRA_PASS
+#endif
 #ifndef EMIT
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
 #define EMITN(p, i, n, v) STOREN(T, p, i, n, v)
@@ -57,7 +60,7 @@ static inline VEC half_to_even(long8 sum, long whole) {
 #endif
 #define SIZES                                                                                            \
   const IDX R = sizes.d[0], M = sizes.d[1], C = sizes.d[2], I = sizes.d[3], OR = sizes.d[4], OC = sizes.d[5]; \
-  const IDX line = get_global_id(1), outer_row = line / M, m = line - outer_row * M;                     \
+  const IDX outer_row = line / M, m = line - outer_row * M;                     \
   const IDX o = outer_row / OR, r = outer_row - o * OR;                                                  \
   if (o >= sizes.d[6]) return;                                                                           \
   const IDX pitch = M * C * I, top = ((o * R + low_row[r]) * M + m) * C * I;
@@ -67,18 +70,22 @@ static inline VEC half_to_even(long8 sum, long whole) {
 #define TABLES                                                                                   \
   const __global int *low_row, const __global int *high_row, const __global WEIGHT *row_weight,   \
       const __global int *low_column, const __global int *high_column, const __global WEIGHT *column_weight, dims_t units
+#define TABLES_PASS low_row, high_row, row_weight, low_column, high_column, column_weight, units
 #define BOTTOM const IDX bottom = top + (high_row[r] - low_row[r]) * pitch; const WEIGHT v = row_weight[r];
 #else
 #define TABLES const __global int *low_row, const __global int *low_column
+#define TABLES_PASS low_row, low_column
 #define BOTTOM
 #endif
 
+#define ARGS const __global T *x, __global T *y, TABLES, dims_t sizes, IDX span
+#define PASS x, y, TABLES_PASS, sizes, span
+
 #if ALONG
-// Work-items: (run of `span` columns, outer and output row and middle).
-kernel void resample_along(const __global T *x, __global T *y, TABLES, dims_t sizes, IDX span EXTRA_ARGS) {
+static inline OUTLINE void resample_along_item(IDX item, IDX line, ARGS EXTRA_ARGS) {
   SIZES
   BOTTOM
-  const IDX first = (IDX)get_global_id(0) * span, end = first + span < OC ? first + span : OC, at = line * OC;
+  const IDX first = item * span, end = first + span < OC ? first + span : OC, at = line * OC;
 #define PICK8(row, table, c)                                                                                     \
   (VTYPE(T))(LOAD(T, x, row + table[c]), LOAD(T, x, row + table[c + 1]), LOAD(T, x, row + table[c + 2]),         \
              LOAD(T, x, row + table[c + 3]), LOAD(T, x, row + table[c + 4]), LOAD(T, x, row + table[c + 5]),     \
@@ -113,12 +120,16 @@ kernel void resample_along(const __global T *x, __global T *y, TABLES, dims_t si
 #endif
   }
 }
+
+// Work-items: (run of `span` columns, outer and output row and middle).
+kernel void resample_along(ARGS EXTRA_ARGS) {
+  resample_along_item(get_global_id(0), get_global_id(1), PASS EXTRA_PASS);
+}
 #else
-// Work-items: (run of `span` output columns, outer and output row and middle).
-kernel void resample_inner(const __global T *x, __global T *y, TABLES, dims_t sizes, IDX span EXTRA_ARGS) {
+static inline OUTLINE void resample_inner_item(IDX item, IDX line, ARGS EXTRA_ARGS) {
   SIZES
   BOTTOM
-  const IDX first = (IDX)get_global_id(0) * span, end = first + span < OC ? first + span : OC;
+  const IDX first = item * span, end = first + span < OC ? first + span : OC;
   for (IDX c = first; c < end; c++) {
     const IDX at = (line * OC + c) * I, low = top + low_column[c] * I;
 #if LINEAR
@@ -143,5 +154,10 @@ kernel void resample_inner(const __global T *x, __global T *y, TABLES, dims_t si
       EMITN(y, at + i, I - i, mixed);
     }
   }
+}
+
+// Work-items: (run of `span` output columns, outer and output row and middle).
+kernel void resample_inner(ARGS EXTRA_ARGS) {
+  resample_inner_item(get_global_id(0), get_global_id(1), PASS EXTRA_PASS);
 }
 #endif
