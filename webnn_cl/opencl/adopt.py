@@ -11,6 +11,7 @@ import pyopencl as cl
 from webnn_cl.errors import MLTypeError, NotSupportedError, OperationError
 from webnn_cl.opencl.choice import Choice, choose
 from webnn_cl.opencl.devices import MLDevice, find
+from webnn_cl.opencl.linker import require_linker
 
 __all__ = ["Connection", "adopted", "opened"]
 
@@ -29,6 +30,7 @@ class Connection:
 def opened(choice: Choice, profiling: bool) -> Connection:
     """A fresh context and queue on the chosen device; OperationError when the device refuses."""
     device = choice.device
+    require_linker(device.platform)
     try:
         context = _context(device.cl_device)
         return Connection(device, choice.reason, context, _queue(context, device.cl_device, profiling))
@@ -53,6 +55,7 @@ def adopted(
         raise OperationError(
             f"create_context: opencl: {opencl!r} is refused by its driver ({error}); is its pyopencl.Context alive?"
         ) from error
+    require_linker(connection.device.platform)
     if require is not None and not require(connection.device):
         raise NotSupportedError(f"the device of opencl= does not fulfil require=: {connection.device!r}")
     return connection
