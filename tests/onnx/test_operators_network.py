@@ -108,12 +108,16 @@ def test_integer_products(context: webnn_cl.MLContext) -> None:
     a, b = whole(3, 700, low=0, high=255, dtype="uint8"), whole(700, 4, low=-128, high=127, dtype="int8", seed=1)
     image = whole(1, 3, 6, 5, low=0, high=255, dtype="uint8")
     kernel = whole(2, 3, 3, 3, low=0, high=255, dtype="uint8", seed=1)
+    wide_image = whole(1, 90, 5, 4, low=0, high=255, dtype="uint8", seed=2)
+    wide_kernel = whole(2, 90, 3, 3, low=200, high=255, dtype="uint8", seed=3)
     za, zb, wide = np.array(7, np.uint8), np.array(-5, np.int8), np.array(200, np.uint8)
     cases = [
         Case("MatMulInteger", [a, b, za, zb], known=[1, 2, 3]),
         Case("MatMulInteger", [a, b]),
         Case("ConvInteger", [image, kernel, za, wide], {"pads": [1, 1, 1, 1]}, known=[1, 2, 3]),
         Case("ConvInteger", [image, kernel, za], known=[1, 2]),
+        Case("ConvInteger", [wide_image, wide_kernel], known=[1]),
+        Case("ConvInteger", [wide_image, wide_kernel, za]),
     ]
     check(context, cases, 10, rtol=0, atol=0)
 

@@ -14,9 +14,10 @@ from webnn_cl.onnx.registry import op
 
 if TYPE_CHECKING:
     from webnn_cl.onnx.call import Call
+    from webnn_cl.onnx.values import Array
     from webnn_cl.operand import MLOperand
 
-__all__ = ["matmul_any", "matmul_small_integers"]
+__all__ = ["exact_parts", "matmul_any", "matmul_small_integers"]
 
 MAX_PRODUCTS = 2**26  # products of an integer MatMul, which are all held in memory
 EXACT = 2**24  # integers up to here are exact in float32
@@ -58,15 +59,28 @@ def _integer_matmul(c: Call, a: MLOperand, b: MLOperand) -> MLOperand:
     return cast(c, total, a.data_type)
 
 
-def matmul_small_integers(c: Call, a: MLOperand, b: MLOperand, largest: int) -> MLOperand:
-    """The int32 product of float32 matrices that hold integers, whose products are at most `largest`.
+def exact_parts(sizes: Array) -> list[tuple[int, int]]:
+    """Cuts of a sum into (start, length) of which each stays exact in float32.
+
+    `sizes` [terms, results] bounds the magnitude of each term of each result.
+    """
+    parts, start = [], 0
+    running = np.zeros(sizes.shape[1])
+    for index, row in enumerate(sizes):
+        if index > start and (running + row).max() > EXACT:
+            parts.append((start, index - start))
+            start, running = index, np.zeros(sizes.shape[1])
+        running = running + row
+    return [*parts, (start, len(sizes) - start)]
+
+
+def matmul_small_integers(c: Call, a: MLOperand, b: MLOperand, sizes: Array) -> MLOperand:
+    """The int32 product of float32 matrices that hold integers; `sizes` [inner, columns] bounds their products.
 
     The inner dimension is cut so that every partial sum is exact in float32; the parts are added as int32.
     """
-    inner, step = a.shape[-1], max(1, EXACT // largest)
     total: MLOperand | None = None
-    for start in range(0, inner, step):
-        size = min(step, inner - start)
+    for start, size in exact_parts(sizes):
         left = slice_axis(c, a, len(a.shape) - 1, start, size)
         right = slice_axis(c, b, len(b.shape) - 2, start, size)
         part = cast(c, matmul_any(c, left, right), "int32")

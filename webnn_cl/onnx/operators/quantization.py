@@ -9,16 +9,17 @@ import numpy as np
 
 from webnn_cl.onnx.elements import carrier_of, is_float, name_of_elem, short_range
 from webnn_cl.onnx.operators.casting import round_short_float
-from webnn_cl.onnx.operators.common import cast, reshape, unsqueeze_to
+from webnn_cl.onnx.operators.common import cast, reshape, slice_axis, unsqueeze_to
 from webnn_cl.onnx.operators.convolution import Window, convolve, flat, window_of
-from webnn_cl.onnx.operators.matrix import EXACT, matmul_small_integers
+from webnn_cl.onnx.operators.matrix import EXACT, exact_parts, matmul_small_integers
 from webnn_cl.onnx.registry import op
-from webnn_cl.onnx.values import Known, Tensor
+from webnn_cl.onnx.values import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webnn_cl.onnx.call import Call
+    from webnn_cl.onnx.values import Array
     from webnn_cl.operand import MLOperand
 
 __all__: list[str] = []
@@ -118,15 +119,22 @@ def dynamic_quantize_linear(c: Call) -> list[Any]:
 
 def _shifted(c: Call, index: int, zero_index: int, shape: Sequence[int]) -> MLOperand:
     """Input `index` as float32 less its zero point, laid out in `shape`; exact, as all are small integers."""
-    value = c.value(index)
-    zero = c.peek(zero_index) if c.has(zero_index) else np.zeros((), np.float32)
-    if isinstance(value, Known) and zero is not None:
-        host = value.array.astype(np.float32) - zero.astype(np.float32).reshape(shape or ())
-        return c.constant(host)
+    known = _known_shifted(c, index, zero_index, shape)
+    if known is not None:
+        return c.constant(known)
+    zero = c.peek(zero_index)
     x = cast(c, c.x(index), "float32")
     if not c.has(zero_index) or (zero is not None and not np.any(zero)):
         return x
     return c.b.sub(x, cast(c, c.reshaped(zero_index, shape), "float32"))
+
+
+def _known_shifted(c: Call, index: int, zero_index: int, shape: Sequence[int]) -> Array | None:
+    """As `_shifted`, on the host, where both are known."""
+    value, zero = c.peek(index), c.peek(zero_index) if c.has(zero_index) else np.zeros((), np.float32)
+    if value is None or zero is None:
+        return None
+    return np.asarray(value.astype(np.float32) - zero.astype(np.float32).reshape(tuple(shape)))
 
 
 def _largest(c: Call, index: int, zero_index: int) -> int:
@@ -150,8 +158,11 @@ def _matmul_integer(c: Call, a: tuple[int, int], b: tuple[int, int]) -> MLOperan
     """The exact int32 product of (tensor, zero point) input pairs; zero points per tensor, per row, per column."""
     left = _shifted(c, *a, _zero_shape(c, *a, row=True))
     right = _shifted(c, *b, _zero_shape(c, *b, row=False))
-    largest = _largest(c, *a) * _largest(c, *b)
-    return matmul_small_integers(c, left, right, largest)
+    known = _known_shifted(c, *b, _zero_shape(c, *b, row=False))
+    columns = np.full((right.shape[-2] if len(right.shape) > 1 else right.shape[0], 1), float(_largest(c, *b)))
+    if known is not None and known.ndim == 2:
+        columns = np.abs(known)
+    return matmul_small_integers(c, left, right, columns * _largest(c, *a))
 
 
 def _zero_shape(c: Call, index: int, zero_index: int, row: bool) -> tuple[int, ...]:
@@ -169,19 +180,33 @@ def conv_integer(c: Call) -> MLOperand:
 def _conv_integer(c: Call, x: tuple[int, int], w: tuple[int, int]) -> MLOperand:
     """The exact int32 convolution of (tensor, zero point) input pairs.
 
-    The sum is computed in float32, in which it is exact up to 2^24; larger ones are refused. Rounding takes away what
-    a transformed algorithm may leave behind the point.
+    Sums are computed in float32, in which they are exact up to 2^24: the channels are cut so that none is larger.
+    Rounding takes away what a transformed algorithm may leave behind the point.
     """
     shape, weight = c.shape(x[0]), c.shape(w[0])
     if len(shape) not in (3, 4) or len(weight) != len(shape):
         c.refuse(f"input of shape {list(shape)}; 1 or 2 spatial dimensions are expressed")
-    if _largest(c, *x) * _largest(c, *w) * math.prod(weight[1:]) > EXACT:
-        c.refuse(f"sums of {math.prod(weight[1:])} products are not exact in float32")
     window = window_of(c, shape[2:], c.integers("kernel_shape") or weight[2:])
     data = _shifted(c, *x, ())
     many = c.has(w[1]) and c.rank(w[1]) == 1 and c.shape(w[1]) != (1,)
     places = unsqueeze_to(c.shape(w[1]), len(weight), 0) if many else ()
-    return c.b.cast(c.b.round_even(_conv_any(c, data, _shifted(c, *w, places), window)), "int32")
+    kernel = _shifted(c, *w, places)
+    known = _known_shifted(c, *w, places)
+    area = math.prod(weight[2:])
+    sizes = np.full((weight[1], 1), float(area * _largest(c, *w)))
+    if known is not None:
+        sizes = np.abs(known).reshape(*weight[:2], area).sum(axis=2).T
+    parts = exact_parts(sizes * _largest(c, *x))
+    if area * _largest(c, *x) * _largest(c, *w) > EXACT or (len(parts) > 1 and c.integer("group", 1) > 1):
+        c.refuse(f"sums of {math.prod(weight[1:])} products are not exact in float32")
+    total: MLOperand | None = None
+    for start, size in parts:
+        own = data if len(parts) == 1 else slice_axis(c, data, 1, start, size)
+        part = _conv_any(c, own, slice_axis(c, kernel, 1, start, size), window)
+        whole = c.b.cast(c.b.round_even(part), "int32")
+        total = whole if total is None else c.b.add(total, whole)
+    assert total is not None
+    return total
 
 
 def _conv_any(c: Call, data: MLOperand, kernel: MLOperand, window: Window) -> MLOperand:

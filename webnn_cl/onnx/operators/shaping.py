@@ -120,9 +120,9 @@ def transpose_axes(c: Call) -> MLOperand:
 
 
 @op("Expand")
-def expand_to(c: Call) -> MLOperand:
-    wanted = c.known_ints(1, "the new shape")
-    return expand(c, c.x(0), broadcast_shape(c.shape(0), wanted))
+def expand_to(c: Call) -> Any:
+    shape = broadcast_shape(c.shape(0), c.known_ints(1, "the new shape"))
+    return np.zeros(shape, numpy_type(c.dtype(0))) if 0 in shape else expand(c, c.x(0), shape)
 
 
 @op("Tile")
