@@ -3,6 +3,11 @@
 #ifndef E
 #define E uint  // unsigned integer of one element's size
 #endif
+#ifdef PAST  // the result is too large for the caches
+#define COPY MOVE_PAST
+#else
+#define COPY MOVE
+#endif
 #ifndef I
 #define I int  // type of the indices: int, uint or long
 #endif
@@ -23,7 +28,7 @@ kernel void gather_rows(const __global E *x, const __global I *indices, __global
     IDX from = batch * pitch + c;
     DIMS_DOWN(k, depth - 1, 0) from += clamp_index(indices[q * depth + k], limits.d[k]) * strides.d[k];
     if (run == 1) y[row] = x[from];
-    else MOVE(E, y + row * run + c, x + from, n);
+    else COPY(E, y + row * run + c, x + from, n);
     if (++q == per_batch) {
       q = 0;
       batch++;

@@ -28,6 +28,54 @@ DEFINE_MOVE(uint)
 DEFINE_MOVE(ulong)
 #undef DEFINE_MOVE
 
+// Results too large to be found in a cache later are written past the caches, by whole cache lines: on 64 MiB that
+// saves a third of the traffic. Translators to SPIR-V may not know the intrinsics.
+#define LINE_BYTES 64
+#if defined(__has_builtin) && !defined(__SPIR__) && !defined(__SPIR64__) && !defined(__SPIRV__)
+#if __has_builtin(__builtin_nontemporal_store)
+#define PUT_PAST(V, p, v) __builtin_nontemporal_store((v), (__global V *)(p))
+#endif
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(p) __builtin_prefetch(p)
+#endif
+#endif
+#ifndef PUT_PAST
+#define PUT_PAST(V, p, v) (*(__global V *)(p) = (v))
+#endif
+#ifndef FETCH
+#define FETCH(p)
+#endif
+#define ON_LINE(p) (((size_t)(p) & (LINE_BYTES - 1)) == 0)
+
+typedef uint8 uint8_b __attribute__((aligned(1)));
+
+// move_past(y, x, n): n bytes.   fill_past_E(y, v, n): n elements of v.
+static inline void move_past(__global uchar *y, const __global uchar *x, IDX n) {
+  IDX i = 0;
+  for (; i < n && !ON_LINE(y + i); i++) y[i] = x[i];
+  for (; i + LINE_BYTES <= n; i += LINE_BYTES) {
+    const uint8 a = *(const __global uint8_b *)(x + i);
+    const uint8 b = *(const __global uint8_b *)(x + i + 32);
+    PUT_PAST(uint8, y + i, a);
+    PUT_PAST(uint8, y + i + 32, b);
+  }
+  for (; i < n; i++) y[i] = x[i];
+}
+#define DEFINE_FILL_PAST(E) \
+  static inline void fill_past_##E(__global E *y, E v, IDX n) { \
+    IDX i = 0; \
+    for (; i < n && !ON_LINE(y + i); i++) y[i] = v; \
+    for (; i + 8 <= n; i += 8) PUT_PAST(CAT2(E, 8), y + i, (CAT2(E, 8))(v)); \
+    for (; i < n; i++) y[i] = v; \
+  }
+DEFINE_FILL_PAST(uchar)
+DEFINE_FILL_PAST(ushort)
+DEFINE_FILL_PAST(uint)
+DEFINE_FILL_PAST(ulong)
+#undef DEFINE_FILL_PAST
+
+#define MOVE_PAST(E, y, x, n) move_past((__global uchar *)(y), (const __global uchar *)(x), (n) * (IDX)sizeof(E))
+#define FILL_PAST(E, y, v, n) CAT2(fill_past_, E)((y), (v), (n))
 #define MOVE(E, y, x, n) CAT2(move_, E)((y), (x), (n))
 #define FILL(E, y, v, n) CAT2(fill_, E)((y), (v), (n))
 

@@ -3,6 +3,13 @@
 #ifndef E
 #define E uint  // unsigned integer of one element's size
 #endif
+#ifdef PAST  // the result is too large for the caches
+#define COPY MOVE_PAST
+#define SPREAD FILL_PAST
+#else
+#define COPY MOVE
+#define SPREAD FILL
+#endif
 #define CONSTANT 0
 #define EDGE 1
 #define REFLECTION 2
@@ -22,18 +29,18 @@ static inline void pad_row(__global E *y, const __global E *x, IDX c0, IDX c1, I
   if (mode == REFLECTION) {
     for (; c < left; c++) y[c] = x[begin - c];
   } else if (c < left) {
-    FILL(E, y + c, mode == CONSTANT ? value : x[0], left - c);
+    SPREAD(E, y + c, mode == CONSTANT ? value : x[0], left - c);
     c = left;
   }
   const IDX middle = begin + n < c1 ? begin + n : c1;
   if (c < middle) {
-    MOVE(E, y + c, x + c - begin, middle - c);
+    COPY(E, y + c, x + c - begin, middle - c);
     c = middle;
   }
   if (mode == REFLECTION) {
     for (; c < c1; c++) y[c] = x[2 * (n - 1) - (c - begin)];
   } else if (c < c1) {
-    FILL(E, y + c, mode == CONSTANT ? value : x[n - 1], c1 - c);
+    SPREAD(E, y + c, mode == CONSTANT ? value : x[n - 1], c1 - c);
   }
 }
 
@@ -58,7 +65,7 @@ kernel void pad_rows(const __global E *source, __global E *target, IDX n, IDX be
       step *= source_shape.d[k];
     }
     __global E *y = target + row * inner;
-    if (outside) FILL(E, y + c0, value, c1 - c0);
+    if (outside) SPREAD(E, y + c0, value, c1 - c0);
     else pad_row(y, source + from, c0, c1, begin, n, mode, value);
   }
 }

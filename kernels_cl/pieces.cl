@@ -5,6 +5,11 @@
 #ifndef E
 #define E uint  // unsigned integer of one element's size
 #endif
+#ifdef PAST  // the result is too large for the caches
+#define COPY MOVE_PAST
+#else
+#define COPY MOVE
+#endif
 #ifndef PIECE
 #define PIECE const __global E *  // pointer to a piece; without const to take it out of the whole
 #define WHOLE __global E *
@@ -18,9 +23,9 @@ static inline void piece_rows(PIECE piece, WHOLE whole, IDX start, IDX size, IDX
   if (low >= high) return;
   for (; row < end; row++) {
 #ifdef JOIN
-    MOVE(E, whole + row * pitch + low, piece + row * size + low - start, high - low);
+    COPY(E, whole + row * pitch + low, piece + row * size + low - start, high - low);
 #else
-    MOVE(E, piece + row * size + low - start, whole + row * pitch + low, high - low);
+    COPY(E, piece + row * size + low - start, whole + row * pitch + low, high - low);
 #endif
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.ops.strided import packed_strides, split_rows, unsigned_of
+from webnn_cl.ops.strided import packed_strides, past_caches, split_rows, unsigned_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
@@ -30,8 +31,8 @@ FEW_UPDATES = 256  # in order by one work-item: cheaper than finding out who win
 GPU_COLUMNS = 4096  # that many work-items in order keep a GPU busy
 
 
-def _kernel(template: str, entry: str, x: Value, indices: Value) -> Kernel:
-    defines = {"E": unsigned_of(dtype_of(x.data_type).size), "I": dtype_of(indices.data_type).storage}
+def _kernel(template: str, entry: str, x: Value, indices: Value, more: Mapping[str, object] | None = None) -> Kernel:
+    defines = {"E": unsigned_of(dtype_of(x.data_type).size), "I": dtype_of(indices.data_type).storage, **(more or {})}
     return Kernel(template, entry, defines, headers=("move.h",))
 
 
@@ -60,7 +61,8 @@ def _gather_rows(
     args: list[Arg] = [x, indices, y]
     args += [np.int64(n) for n in (run, columns, rows, rows_each, per_batch, pitch)]
     args += [np.int32(len(limits)), dims(limits), dims(strides)]
-    kernel = _kernel("gather.cl", "gather_rows", x, indices)
+    past = past_caches(lowering.facts, run * dtype_of(x.data_type).size, y.desc.nbytes)
+    kernel = _kernel("gather.cl", "gather_rows", x, indices, past)
     lowering.launch(kernel, args, (-(-run // columns), -(-rows // rows_each)), local)
 
 

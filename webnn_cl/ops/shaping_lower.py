@@ -11,7 +11,7 @@ import numpy as np
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.ops.strided import MAX_DIMS, View, copy_view, split_rows, unsigned_of
+from webnn_cl.ops.strided import MAX_DIMS, View, copy_view, past_caches, split_rows, unsigned_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
@@ -46,7 +46,9 @@ def _move_pieces(lowering: Lowering, whole: Value, pieces: Sequence[Value], axis
     size = dtype_of(whole.data_type).size
     rows = math.prod(whole.shape[:axis])
     pitch = whole.desc.size // rows
-    kernel = Kernel("pieces.cl", "pieces", {"E": unsigned_of(size), **defines}, headers=_HEADERS)
+    run = min(piece.desc.size for piece in pieces) // rows
+    past = past_caches(lowering.facts, run * size, whole.desc.nbytes)
+    kernel = Kernel("pieces.cl", "pieces", {"E": unsigned_of(size), **defines, **past}, headers=_HEADERS)
     first = 0
     for begin in range(0, len(pieces), PIECES):
         group = list(pieces[begin : begin + PIECES])
@@ -76,7 +78,8 @@ def lower_pad(node: Node, lowering: Lowering) -> None:
     fill: np.generic = np.array([attrs["value"]], dtype.numpy).view(f"uint{8 * dtype.size}")[0]
     args: list[Arg] = [source, target, *(np.int64(n) for n in (shape[-1], begins[-1], inner, columns, rows, rows_each))]
     args += [np.int32(len(outer)), dims(outer), dims(shape[:-1]), dims(begins[:-1]), np.int32(mode), fill]
-    kernel = Kernel("pad.cl", "pad_rows", {"E": unsigned_of(dtype.size)}, headers=_HEADERS)
+    past = past_caches(lowering.facts, shape[-1] * dtype.size, target.desc.nbytes)
+    kernel = Kernel("pad.cl", "pad_rows", {"E": unsigned_of(dtype.size), **past}, headers=_HEADERS)
     lowering.launch(kernel, args, (-(-inner // columns), -(-rows // rows_each)), local)
 
 

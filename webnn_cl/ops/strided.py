@@ -7,6 +7,7 @@ one that two nodes take together. Where nobody folds it, `copy_view` makes the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,9 +23,24 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Lowering
     from webnn_cl.opencl.facts import DeviceFacts
 
-__all__ = ["MAX_DIMS", "View", "affine_view", "copy_view", "lower_view", "packed_strides", "split_rows", "unsigned_of"]
+__all__ = [
+    "MAX_DIMS",
+    "View",
+    "affine_view",
+    "copy_view",
+    "lower_view",
+    "packed_strides",
+    "past_caches",
+    "split_rows",
+    "unsigned_of",
+]
 
 MAX_DIMS = 8  # entries of dims_t
+# A copy of so many bytes, in runs so long, is written past a CPU's caches.
+PAST_BYTES, PAST_RUN = 16 << 20, 1 << 10
+LINE_BYTES = 64
+# Elements of a block of a transposition: multiples of 16, and of a cache line in the target.
+TURN_SMALLEST, TURN_LARGEST, TURN_PAST = 16, 256, (1024, 64)
 # On a CPU a work-item does at least this much, so that starting it costs nothing in comparison.
 BYTES_PER_ITEM = 32 << 10
 ITEMS_PER_UNIT = 8
@@ -120,6 +136,11 @@ class View:
         return View(tuple(shape), tuple(reversed(strides)), self.offset)
 
     @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
     def is_packed(self) -> bool:
         """Whether this is the tensor's elements in their own order from the first on (a prefix counts)."""
         small = self.collapsed()
@@ -196,11 +217,17 @@ def _turned_axis(view: View) -> int | None:
     return found[0] if found else None
 
 
+def past_caches(facts: DeviceFacts, run_bytes: int, nbytes: int) -> dict[str, object]:
+    """The macro PAST for kernels that write `nbytes` in runs of `run_bytes`, where nobody will find them in a cache."""
+    return {"PAST": ""} if facts.is_cpu and nbytes >= PAST_BYTES and run_bytes >= PAST_RUN else {}
+
+
 def _copy_rows(lowering: Lowering, source: Arg, view: View, target: Arg, size: int) -> None:
     inner, outer = view.shape[-1], view.shape[:-1]
-    rows = int(np.prod(outer, dtype=np.int64))
+    rows = math.prod(outer)
     columns, rows_each, local = split_rows(lowering.facts, inner, rows, size)
-    kernel = Kernel("strided.cl", "strided_rows", {"E": unsigned_of(size)}, headers=("move.h",))
+    defines = {"E": unsigned_of(size), **past_caches(lowering.facts, inner * size, inner * rows * size)}
+    kernel = Kernel("strided.cl", "strided_rows", defines, headers=("move.h",))
     args: list[Arg] = [source, np.int64(view.offset), np.int64(view.strides[-1]), target]
     args += [np.int64(inner), np.int64(columns), np.int64(rows), np.int64(rows_each)]
     args += [np.int32(len(outer)), dims(outer), dims(view.strides[:-1])]
@@ -209,18 +236,28 @@ def _copy_rows(lowering: Lowering, source: Arg, view: View, target: Arg, size: i
 
 def _copy_turned(lowering: Lowering, source: Arg, view: View, target: Arg, size: int, turned: int) -> None:
     """`turned` is contiguous in the source, the last axis in the target."""
-    steps = packed_strides(view.shape)
+    facts, steps = lowering.facts, packed_strides(view.shape)
     others = [axis for axis in range(len(view.shape) - 1) if axis != turned]
     outer = [view.shape[axis] for axis in others]
     across, down = view.shape[-1], view.shape[turned]
-    block = TURN_BLOCK if lowering.facts.is_cpu else TURN_TILE
-    kernel = Kernel("strided.cl", "strided_turn", {"E": unsigned_of(size)}, headers=("move.h",))
+    past = past_caches(facts, across * size if steps[turned] * size % LINE_BYTES == 0 else 0, view.size * size)
+    blocks = _turn_blocks(facts, down, across, math.prod(outer), bool(past))
+    defines = {"E": unsigned_of(size), **({"SMALL": ""} if size < 4 else {}), **past}
+    kernel = Kernel("strided.cl", "strided_turn", defines, headers=("move.h",))
     args: list[Arg] = [source, np.int64(view.offset), np.int64(view.strides[-1]), target, np.int64(steps[turned])]
-    args += [np.int64(down), np.int64(across), np.int64(block), np.int32(len(outer)), dims(outer)]
+    args += [np.int64(n) for n in (down, across, *blocks)]
+    args += [np.int32(len(outer)), dims(outer)]
     args += [dims([view.strides[axis] for axis in others]), dims([steps[axis] for axis in others])]
-    count = int(np.prod(outer, dtype=np.int64))
-    lowering.launch(kernel, args, (-(-across // block), -(-down // block), count))
+    lowering.launch(kernel, args, (-(-across // blocks[1]), -(-down // blocks[0]), math.prod(outer)))
 
 
-TURN_TILE = 16  # elements, both ways: whole cache lines of float32
-TURN_BLOCK = 128
+def _turn_blocks(facts: DeviceFacts, down: int, across: int, outer: int, past: bool) -> tuple[int, int]:
+    """Extents of a work-item's block in the source's and in the target's contiguous dimension."""
+    if not facts.is_cpu:
+        return TURN_SMALLEST, TURN_SMALLEST
+    if past:
+        return TURN_PAST
+    items, block = ITEMS_PER_UNIT // 2 * max(facts.compute_units, 1), TURN_LARGEST
+    while block > TURN_SMALLEST and -(-down // block) * -(-across // block) * outer < items:
+        block //= 2
+    return block, block
