@@ -200,7 +200,7 @@ def test_the_pool_is_bounded_and_reused(discrete: webnn_cl.MLContext, monkeypatc
     for value in range(20):
         discrete.write_tensor(made, np.full(1 << 16, value, np.float32))
         assert (discrete.read_tensor(made) == value).all()
-    assert live_bytes() == before, "idle slots are used again"
+    assert live_bytes() <= before + made.nbytes, "one write and one read at a time need two slots"
     big = tensor(discrete, 7.0, (1 << 20,))  # more than the pool keeps
     assert (discrete.read_tensor(big) == 7).all() and pool.kept_bytes <= 1 << 20
 
