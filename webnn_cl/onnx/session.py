@@ -246,7 +246,7 @@ class InferenceSession:
             return None
         fixed = {name: self._host(values[name]) for name in sorted(self._by_value)}
         bytes_of = tuple((n, a.dtype.str, a.tobytes()) for n, a in fixed.items())
-        return repr(sorted(shapes.items())), bytes_of
+        return tuple(tuple(s) if isinstance(s, list) else s for s in shapes.values()), bytes_of
 
     def _host(self, value: Any) -> Array:
         """A fed value on the host: what decides the structure has to be read when it comes as a tensor."""
