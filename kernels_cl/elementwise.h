@@ -63,6 +63,21 @@
 #define WN_POLY7(x, x2, x4, c7, c6, c5, c4, c3, c2, c1, c0) \
   (WN_POLY3(x, x2, c7, c6, c5, c4) * (x4) + WN_POLY3(x, x2, c3, c2, c1, c0))
 
+// One instruction on x86 processors since 2008, a call on pip PoCL.
+#define WN_FLOOR(x) floor(x)
+#define WN_CEIL(x) ceil(x)
+#define WN_ROUND(x) rint(x)
+#if defined(__SSE4_1__) && defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_floor) && __has_builtin(__builtin_elementwise_roundeven)
+#undef WN_FLOOR
+#undef WN_CEIL
+#undef WN_ROUND
+#define WN_FLOOR(x) __builtin_elementwise_floor(x)
+#define WN_CEIL(x) __builtin_elementwise_ceil(x)
+#define WN_ROUND(x) __builtin_elementwise_roundeven(x)
+#endif
+#endif
+
 // 2 / pi, 32 bits a word, after a word of zeros.
 __constant uint WN_TWO_OVER_PI[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
                                      0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
@@ -182,22 +197,41 @@ SIGNED_POWER(long, ulong)
     y = SEL(y, (WF)(HIGH), y > (WF)(HIGH));                                              \
     return SEL(TO(T, y), (VEC(T))(T_HIGHEST(T)), MASK(T, x > (WF)(HIGH)));               \
   }
-SATURATE(char, -128.0f, 127.0f)
-SATURATE(uchar, 0.0f, 255.0f)
 SATURATE(int, -2147483648.0f, 2147483520.0f)
 SATURATE(uint, 0.0f, 4294967040.0f)
 SATURATE(long, -9223372036854775808.0f, 9223371487098961920.0f)
 SATURATE(ulong, 0.0f, 18446742974197923840.0f)
 #undef SATURATE
+static inline VEC(char) TFN(wn_saturate, char)(WF x) {
+  const WF y = SEL((WF)(0.0f), x, x == x);
+  return TO(char, TO(int, SEL(SEL(y, (WF)(-128.0f), y < (WF)(-128.0f)), (WF)(127.0f), y > (WF)(127.0f))));
+}
+static inline VEC(uchar) TFN(wn_saturate, uchar)(WF x) {
+  const WF y = SEL((WF)(0.0f), x, x > (WF)(0.0f));
+  return TO(uchar, TO(int, SEL(y, (WF)(255.0f), y > (WF)(255.0f))));
+}
 
-// ratio (integral) plus zero, saturating to 32 bits; NaN gives 0. Float sums would be exact to 24 bits only.
+// Rounded ratio plus zero, saturating; NaN gives 0. Adding WN_MAGIC rounds, and leaves an integer in the bits.
 #define QUANTIZE(T)                                                                      \
-  static inline VEC(T) TFN(wn_quantize, T)(WF ratio, WL zero) {                          \
+  static inline VEC(T) TFN(wn_quantize, T)(WF ratio, VEC(T) zero) {                      \
+    WF r = SEL(ratio, (WF)(-1e5f), ratio < (WF)(-1e5f));                                 \
+    r = SEL(r, (WF)(1e5f), r > (WF)(1e5f));                                              \
+    WI sum = AS_WI(r + WN_MAGIC) + (TO(int, zero) - 0x4b400000);                         \
+    sum = SEL(sum, (WI)(T_LOWEST(T)), sum < (WI)(T_LOWEST(T)));                          \
+    sum = SEL(sum, (WI)(T_HIGHEST(T)), sum > (WI)(T_HIGHEST(T)));                        \
+    return TO(T, SEL((WI)(0), sum, ratio == ratio));                                     \
+  }
+QUANTIZE(char)
+QUANTIZE(uchar)
+#undef QUANTIZE
+// To 32 bits the sum is in 64: floats would be exact to 24 bits only.
+#define QUANTIZE(T)                                                                      \
+  static inline VEC(T) TFN(wn_quantize, T)(WF ratio, VEC(T) zero) {                      \
     WF r = SEL((WF)(0.0f), ratio, ratio == ratio);                                       \
     r = SEL(r, (WF)(-1e12f), r < (WF)(-1e12f));                                          \
-    r = SEL(r, (WF)(1e12f), r > (WF)(1e12f));                                            \
+    r = WN_ROUND(SEL(r, (WF)(1e12f), r > (WF)(1e12f)));                                  \
     const WL low = (WL)(T_LOWEST(T)), high = (WL)(T_HIGHEST(T));                         \
-    WL sum = TO(long, r) + zero;                                                         \
+    WL sum = TO(long, r) + TO(long, zero);                                               \
     sum = SEL(sum, low, sum < low);                                                      \
     sum = SEL(sum, high, sum > high);                                                    \
     return SEL(TO(T, sum), (VEC(T))(0), MASK(T, ratio != ratio));                        \
@@ -217,9 +251,9 @@ static inline WF FN(wn_negative)(WF x) { return AS_WF(AS_WI(x) | (int)0x80000000
 static inline WF FN(wn_at_least)(WF x, float low) { return SEL(x, (WF)(low), x < (WF)(low)); }
 static inline WF FN(wn_at_most)(WF x, float high) { return SEL(x, (WF)(high), x > (WF)(high)); }
 static inline WF FN(wn_clip)(WF x, float low, float high) { return FN(wn_at_most)(FN(wn_at_least)(x, low), high); }
-static inline WF FN(wn_floor)(WF x) { return floor(x); }
-static inline WF FN(wn_ceil)(WF x) { return ceil(x); }
-static inline WF FN(wn_round)(WF x) { return rint(x); }
+static inline WF FN(wn_floor)(WF x) { return WN_FLOOR(x); }
+static inline WF FN(wn_ceil)(WF x) { return WN_CEIL(x); }
+static inline WF FN(wn_round)(WF x) { return WN_ROUND(x); }
 
 // exp(r) - 1 for |r| <= ln(2) / 2.
 static inline WF FN(wn_expm1_core)(WF r) {
@@ -265,22 +299,22 @@ static inline WF FN(wn_softplus)(WF x) {
   return SEL(x, (WF)(0.0f), x < (WF)(0.0f)) + (s * z * p + 2.0f * s);
 }
 
-// Exponent of x > 0 with its fraction in sqrt(1/2) .. sqrt(2): x = 2^exponent * (1 + f).
-static inline WF FN(wn_split)(WF x, WF *f) {
-  const WI tiny = x < (WF)(0x1p-126f);
-  const WI bits = AS_WI(SEL(x, x * 0x1p23f, tiny)) - 0x3f3504f3;
-  *f = AS_WF((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;
-  return TO(float, bits >> 23) - SEL((WF)(0.0f), (WF)(23.0f), tiny);
-}
 static inline WF FN(wn_log)(WF x) {
-  WF f;
-  const WF e = FN(wn_split)(x, &f);
-  const WF s = f * f;
+  // Zero, subnormal, negative, infinite, or NaN: rare, and all in these two comparisons of bits.
+  const WI edge = (AS_WI(x) < 0x00800000) | (AS_WI(x) > 0x7f7fffff);
+  const int any = ANY(edge);
+  const WI tiny = x < (WF)(0x1p-126f);
+  const WF normal = any ? SEL(x, x * 0x1p23f, tiny) : x;
+  const WI bits = AS_WI(normal) - 0x3f3504f3;
+  const WF f = AS_WF((bits & 0x7fffff) + 0x3f3504f3) - 1.0f, s = f * f;
+  WF e = TO(float, bits >> 23);
+  if (any) e -= SEL((WF)(0.0f), (WF)(23.0f), tiny);
   const WF p = WN_POLY7(f, s, s * s, -0.078615576f, 0.128817394f, -0.131279439f, 0.141810998f, -0.166246414f,
                         0.200022966f, -0.250008076f, 0.333333164f);
   const WF y = ((s * f * p + e * WN_LN2_LOW) - 0.5f * s + f) + e * WN_LN2_HIGH;
-  const WF edge = SEL(SEL(x, (WF)(NAN), x < (WF)(0.0f)), (WF)(-INFINITY), x == (WF)(0.0f));
-  return SEL(edge, y, (x > (WF)(0.0f)) & (x < (WF)(INFINITY)));
+  if (!any) return y;
+  const WF wrong = SEL(SEL(x, (WF)(NAN), x < (WF)(0.0f)), (WF)(-INFINITY), x == (WF)(0.0f));
+  return SEL(wrong, y, (x > (WF)(0.0f)) & (x < (WF)(INFINITY)));
 }
 
 #define WN_CUT(x) AS_WF(AS_WI(x) & -4096)
@@ -324,21 +358,37 @@ static inline WF FN(wn_pow_any)(WF x, WF y) {
   low = SEL(low, zero, beyond);
   const WF q = FN(wn_pow_exp)(high, low, &t);
   WF power = FN(wn_scale)(q, t);
-  const WI whole = floor(y) == y, even = floor(0.5f * y) == 0.5f * y;
+  const WI whole = WN_FLOOR(y) == y, even = WN_FLOOR(0.5f * y) == 0.5f * y;
   power = SEL(power, SEL(infinity, zero, (base == zero) == (y > zero)), (base == zero) | (base == infinity));
   power = SEL(power, -power, (whole != 0) & (even == 0) & (AS_WI(x) < 0));
   power = SEL(power, (WF)(NAN), (x < zero) & (base < infinity) & (whole == 0));
   power = SEL(power, x + y, (x != x) | (y != y));
   return SEL(power, (WF)(1.0f), (y == zero) | (x == (WF)(1.0f)));
 }
-static inline WF FN(wn_pow)(WF x, WF y) {
-  WF low, t;
-  const WF high = FN(wn_pow_log)(x, y, (WF)(0.0f), &low);
-  const WF q = FN(wn_pow_exp)(high, low, &t), power = AS_WF((AS_WI(t) << 23) + 0x3f800000);
-  // Arguments or results that are negative, zero, subnormal, infinite, or NaN.
-  const WI edge = (AS_WI(x) < 0x00800000) | (AS_WI(x) > 0x7f7fffff) | !(FN(wn_abs)(high + low) < (WF)(87.0f));
-  return ANY(edge) ? FN(wn_pow_any)(x, y) : q * power + power;
+// The power from wn_pow_log(|x|, y): stages apart, since processors overlap short runs of operations better.
+static inline WF FN(wn_pow_end)(WF x, WF y, WF high, WF low) {
+  WF t;
+  const WF q = FN(wn_pow_exp)(high, low, &t), scale = AS_WF((AS_WI(t) << 23) + 0x3f800000);
+  const WI base = AS_WI(x) & 0x7fffffff;
+  // Arguments or results that are zero, subnormal, infinite, or NaN.
+  const WI edge = (base < 0x00800000) | (base > 0x7f7fffff) | !(FN(wn_abs)(high + low) < (WF)(87.0f));
+  if (ANY(edge)) return FN(wn_pow_any)(x, y);
+  WF power = q * scale + scale;
+  if (ANY(AS_WI(x) < 0)) {
+    const WF whole = FN(wn_clip)(y, -0x1p30f, 0x1p30f);
+    const WI n = TO(int, whole);
+    power = AS_WF(AS_WI(power) ^ (AS_WI(x) & (n << 31)));
+    power = SEL(power, (WF)(NAN), (AS_WI(x) < 0) & (TO(float, n) != whole));
+  }
+  return power;
 }
+static inline WF FN(wn_pow)(WF x, WF y) {
+  WF low;
+  const WF high = FN(wn_pow_log)(FN(wn_abs)(x), y, (WF)(0.0f), &low);
+  return FN(wn_pow_end)(x, y, high, low);
+}
+// x to the power of 1/2: the root but for minus zero and minus infinity.
+static inline WF FN(wn_pow_half)(WF x) { return SEL(sqrt(x) + 0.0f, (WF)(INFINITY), x == (WF)(-INFINITY)); }
 
 // tanh(-|x|) = (p (1 + tau) - (1 - tau)) / (p (1 + tau) + (1 - tau)) with exp(-2 |x|) = p (1 + tau) / (1 - tau), where p
 // is a power of two and tau = tanh(u) for |u| <= ln(2) / 4.

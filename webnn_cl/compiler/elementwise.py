@@ -84,7 +84,7 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
 def _operand(text: ChainText, value: Value, width: int) -> str:
     name = text.names.get(value)
     if name is None:
-        scalar = _host_scalar(value)
+        scalar = value.scalar
         if scalar is not None:
             # Helpers reinterpret their operands (as_uint8), which takes a vector.
             kind = dtype_of(value.data_type).compute + (str(width) if width > 1 else "")
@@ -94,14 +94,6 @@ def _operand(text: ChainText, value: Value, width: int) -> str:
             text.inputs.append(value)
         text.names[value] = name
     return name
-
-
-def _host_scalar(value: Value) -> int | float | None:
-    if value.constant is None or value.constant.array is None or value.desc.size != 1:
-        return None
-    item = value.constant.array.reshape(-1)[0].item()
-    assert isinstance(item, (int, float))
-    return item
 
 
 def _parameter(text: ChainText, value: int | float, data_type: str) -> str:

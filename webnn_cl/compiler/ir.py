@@ -75,6 +75,15 @@ class Value:
     def is_constant(self) -> bool:
         return self.constant is not None
 
+    @property
+    def scalar(self) -> int | float | None:
+        """The number, where this is a constant of one element that the host knows."""
+        if self.constant is None or self.constant.array is None or self.desc.size != 1:
+            return None
+        item = self.constant.array.reshape(-1)[0].item()
+        assert isinstance(item, (int, float))
+        return item
+
 
 @dataclass(eq=False)
 class Node:

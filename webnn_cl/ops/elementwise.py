@@ -69,12 +69,31 @@ def broadcast_shape(call: Call, first: Sequence[int], role: str, second: Sequenc
     return shape
 
 
+# Powers that models are full of, in exact or cheaper operations.
+_POWERS = {
+    0.0: "({V})(1)",
+    1.0: "{a}",
+    2.0: "({a} * {a})",
+    3.0: "({a} * {a} * {a})",
+    0.5: "wn_pow_half{W}({a})",
+    -0.5: "(({V})(1) / wn_pow_half{W}({a}))",
+    -1.0: "(({V})(1) / {a})",
+}
+
+
+def _pow_text(node: Node) -> str:
+    if not dtype_of(node.inputs["a"].data_type).is_float:
+        return "WN_POW{W}({T}, {a}, {b})"
+    exponent = node.inputs["b"].scalar
+    return "wn_pow{W}({a}, {b})" if exponent is None else _POWERS.get(exponent, "wn_pow{W}({a}, {b})")
+
+
 # Arithmetic on integers wraps; the WN_ macros go through unsigned types, since signed overflow is undefined in C.
 ADD = binary_record("add", typed("({a} + {b})", "WN_ADD{W}({T}, {a}, {b})"))
 SUB = binary_record("sub", typed("({a} - {b})", "WN_SUB{W}({T}, {a}, {b})"))
 MUL = binary_record("mul", typed("({a} * {b})", "WN_MUL{W}({T}, {a}, {b})"))
 DIV = binary_record("div", typed("({a} / {b})", "WN_DIV{W}({T}, {a}, {b})"))
-POW = binary_record("pow", typed("wn_pow{W}({a}, {b})", "WN_POW{W}({T}, {a}, {b})"))
+POW = binary_record("pow", _pow_text)
 # Selecting a where it is NaN, and b where the comparison fails, propagates NaN from either side.
 MAX = binary_record("max", typed("SEL{W}({b}, {a}, ({a} >= {b}) | ({a} != {a}))", "SEL{W}({b}, {a}, {a} >= {b})"))
 MIN = binary_record("min", typed("SEL{W}({b}, {a}, ({a} <= {b}) | ({a} != {a}))", "SEL{W}({b}, {a}, {a} <= {b})"))

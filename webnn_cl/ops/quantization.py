@@ -23,14 +23,6 @@ __all__ = ["QuantizationMixin"]
 QUANTIZED: tuple[DataType, ...] = ("uint8", "int8", "uint32", "int32")
 
 
-def _quantize_text(node: Node) -> str:
-    """Eight-bit sums are exact in float where they are in range; 32-bit ones need integers."""
-    ratio = "wn_round{W}({input} / {scale})"
-    if dtype_of(node.output.data_type).size == 1:
-        return f"WN_SATURATE{{W}}({{OT}}, {ratio} + CONVERT{{W}}(float, {{zero_point}}))"
-    return f"WN_QUANTIZE{{W}}({{OT}}, {ratio}, CONVERT{{W}}(long, {{zero_point}}))"
-
-
 def _dequantize_text(node: Node) -> str:
     kind = "float" if dtype_of(node.inputs["input"].data_type).size == 1 else "long"
     difference = f"CONVERT{{W}}({kind}, {{input}}) - CONVERT{{W}}({kind}, {{zero_point}})"
@@ -94,7 +86,7 @@ QUANTIZE_LINEAR = register(
             Operand("zero_point", QUANTIZED, rank="input"),
         ),
         outputs=(Output(like="zero_point"),),
-        expression=Expression(_quantize_text),
+        expression=Expression("WN_QUANTIZE{W}({OT}, {input} / {scale}, {zero_point})"),
         expand=_expand_blocks,
     )
 )
