@@ -15,7 +15,6 @@ from webnn_cl.dispatch import Bound, check_graph
 from webnn_cl.errors import OperationError, argument_error
 from webnn_cl.opencl import fork, transfer
 from webnn_cl.opencl.memory import Storage, allocate, allocate_from
-from webnn_cl.opencl.order import Operation
 from webnn_cl.opencl.timeline import Timeline
 from webnn_cl.outputs import target_for
 
@@ -26,25 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["compute", "enqueue_graph"]
 
 
-def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bound) -> Operation | None:
+def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bound) -> None:
     """Submit one run of `graph`; a refusal settles ``graph.lost``. Under the lock."""
     executable = graph._executable
     assert executable is not None
+    commands = len(executable.commands) or 1
 
     def run(queue: Any) -> Any:
         return executable.enqueue(queue, {key: storage.buffer for bound in (inputs, outputs) for key, storage in bound})
 
-    def fail(error: BaseException) -> None:
-        graph._end(f"a dispatch failed: {error}")
-
     try:
-        return timeline.submit_locked(
-            [s for _, s in inputs], [s for _, s in outputs], run, fail, len(executable.commands) or 1
-        )
-    except OperationError as error:
+        if timeline.run_if_free(run, commands):
+            return
+        reads, writes = [s for _, s in inputs], [s for _, s in outputs]
+        timeline.submit_locked(reads, writes, run, lambda error: graph._end(f"a dispatch failed: {error}"), commands)
+    except (OperationError, cl.Error) as error:
         graph._end(f"a dispatch failed: {error}")
-        if isinstance(error.__cause__, cl.Error):
-            raise timeline.failure(error.__cause__, error) from error.__cause__
+        cause = error.__cause__ if isinstance(error, OperationError) else error
+        if isinstance(cause, cl.Error):
+            raise timeline.failure(cause, error if isinstance(error, OperationError) else None) from cause
         raise
 
 

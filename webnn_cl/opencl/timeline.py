@@ -7,9 +7,8 @@ A call checks its arguments and enqueues under `lock`; nothing waits for the dev
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,7 +59,8 @@ class Timeline:
         self._changed = threading.Condition(self.lock)
         self._afterwards: deque[Callable[[], None]] = deque()
         self._deferred_error: BaseException | None = None
-        self.failures: MutableMapping[Storage, BaseException] = weakref.WeakKeyDictionary()
+        # By serial number of the storage; failures are rare enough to keep those of dead storages.
+        self.failures: dict[int, BaseException] = {}
         # In-flight accounting: what was enqueued since the last mark, and the marks not yet seen complete.
         self._commands = 0
         self._bytes = 0
@@ -100,24 +100,33 @@ class Timeline:
         commands: int = 1,
     ) -> Operation | None:
         """`submit` for callers that hold the lock, and have called `throttle` before they took it."""
-        if self.lost is not None or fork.forked:
-            self.check_alive()
-        gate = self.gate
         try:
-            if not gate.holds and not gate.deferred and not self.failures:
-                self._run(run, commands)
+            if self.run_if_free(run, commands):
                 return None
             operation = Operation(
                 _keys(reads), _keys(writes), lambda: self._run(run, commands), fail or _told_by_finish
             )
-            if gate.passes(operation):
+            if self.gate.passes(operation):
                 self._run(run, commands)
                 self._spread(operation)
                 return None
         except cl.Error as error:
             raise self.failure(error) from error
-        gate.defer(operation)
+        self.gate.defer(operation)
         return operation
+
+    def run_if_free(self, run: Run, commands: int) -> bool:
+        """Enqueue ``run(queue)`` when no lease is open, so that what it touches does not matter; False otherwise.
+
+        For callers that hold the lock and explain pyopencl's errors themselves.
+        """
+        if self.lost is not None or fork.forked:
+            self.check_alive()
+        gate = self.gate
+        if gate.holds or gate.deferred or self.failures:
+            return False
+        self._run(run, commands)
+        return True
 
     def _run(self, run: Run, commands: int) -> None:
         events = run(self.queue)
@@ -130,18 +139,18 @@ class Timeline:
 
     def _spread(self, operation: Operation) -> None:
         """What was computed from memory that a failed operation should have written is no better than that."""
-        failure = next((self.failures[s] for s in operation.reads if s in self.failures), None)
+        failure = next((self.failures[s.serial] for s in operation.reads if s.serial in self.failures), None)
         for storage in operation.writes:
             if failure is not None:
-                self.failures[storage] = failure
+                self.failures[storage.serial] = failure
             else:
-                self.failures.pop(storage, None)
+                self.failures.pop(storage.serial, None)
 
     def written(self, storage: Storage) -> None:
         """`storage` holds good data, whatever failed to write it before."""
         if self.failures:
             with self.lock:
-                self.failures.pop(storage, None)
+                self.failures.pop(storage.serial, None)
 
     def check_alive(self) -> None:
         """InvalidStateError when this timeline is lost or its process was forked."""
@@ -378,7 +387,7 @@ class Timeline:
             error = OperationError(f"{self.facts.name}: {error}")
         with self.lock:
             self._deferred_error = self._deferred_error or error
-            self.failures.update((storage, error) for storage in written)
+            self.failures.update((storage.serial, error) for storage in written)
 
 
 def _keys(tensors: Sequence[Any]) -> set[Storage]:

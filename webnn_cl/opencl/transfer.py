@@ -137,7 +137,7 @@ def read(
 
     def run(queue: Any) -> Any:
         # A dropped event of a host copy blocks until the copy is done, so the pending read holds it.
-        pending.failure = timeline.failures.get(storage)
+        pending.failure = timeline.failures.get(storage.serial)
         event = pending.event = cl.enqueue_copy(queue, pending.staging, storage.buffer, is_blocking=False)
         if watched or pending.operation is not None:
             timeline.completion.watch(event, pending.complete)
