@@ -118,8 +118,11 @@ def rank_choices(op: str, role: str, rank: int) -> dict[str, int] | None:
     operands = spec.OPERANDS[op]
     fixed = dict.fromkeys(group(op, role, "same_rank"), rank)
     free = [name for name in operands if name not in fixed]
-    # Least surprising first: the other operands as small as they may be.
-    spans = [range(operands[name].ranks[0], operands[name].ranks[1] + 1) for name in free]
+    # The same rank first, since operands of one shape take the plainest kernel; then as small as may be.
+    spans = [
+        sorted(range(operands[name].ranks[0], operands[name].ranks[1] + 1), key=lambda r: (r != rank, r))
+        for name in free
+    ]
     for choice in itertools.product(*spans):
         chosen = {**fixed, **dict(zip(free, choice, strict=True))}
         if fits(op, chosen):

@@ -5,6 +5,7 @@
 | small | normal, standard deviation 2 | -9..9 (unsigned: 0..9) |
 | wide | both signs, magnitudes over the whole range, log-uniform | the whole range |
 | edges | NaN, infinities, zeros, subnormals, ties, extremes | extremes, powers of two and their neighbours |
+| rows, columns | each row (column) of a matrix one edge value: all pairs when added up | the same |
 | finite | as edges without NaN and infinities | as edges |
 | positive | uniform 0.25..4 | 1..9 |
 | unit | uniform -1..1 | -1..1 |
@@ -146,6 +147,9 @@ def make(recipe: Recipe, shape: Sequence[int], data_type: str, rng: Rng) -> Arra
         with np.errstate(over="ignore"):
             return np.resize(np.array(recipe).astype(data_type), count).reshape(shape)
     word, *arguments = recipe.split(":")
+    if word in ("rows", "columns"):
+        line = make("edges", shape[:1] if word == "rows" else shape[1:], data_type, rng)
+        return np.broadcast_to(line[:, None] if word == "rows" else line, shape).copy()
     if word == "fill":
         return np.full(shape, float(arguments[0])).astype(data_type)
     if word == "range":

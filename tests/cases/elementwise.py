@@ -36,33 +36,48 @@ def binary_cases() -> Iterator[Case]:
     for op in BINARY:
         types = types_of(op)
         logical = op in LOGICAL
+        small = "bool" if logical else "small"
         for data_type in types:
-            edges = "bool" if logical else "edges"
             # Every edge value against every other one; 33 is the number of float edge values.
-            yield Case(op, {"a": T((33, 1), data_type, edges), "b": T((33,), data_type, edges)})
+            rows, columns = ("bool", "bool") if logical else ("rows", "columns")
+            yield Case(op, {"a": T((33, 33), data_type, rows), "b": T((33, 33), data_type, columns)})
             yield Case(op, {"a": T((107,), data_type, "wide"), "b": T((107,), data_type, "wide")})
             yield Case(op, {"a": T((4, 9), data_type, "ties"), "b": T((4, 9), data_type, "ties")})
-        for turn, (a, b) in enumerate(BROADCASTS):
-            data_type = types[turn % len(types)]
-            values = "bool" if logical else "small"
-            yield Case(op, {"a": T(a, data_type, values), "b": T(b, data_type, values)})
-            yield Case(op, {"a": T(a, types[0], values), "b": T(b, types[0], values)}, constants=frozenset({"b"}))
         for shape, data_type in ranks_with_types(op):
-            values = "bool" if logical else "small"
-            other = tuple(1 if axis % 2 else size for axis, size in enumerate(shape))
-            yield Case(op, {"a": T(shape, data_type, values), "b": T(other, data_type, values)})
-        values = "bool" if logical else "positive"
-        yield Case(op, {"a": T((256, 1024), types[0], values), "b": T((256, 1024), types[0], values)}, timed=True)
+            yield Case(op, {"a": T(shape, data_type, small), "b": T(shape, data_type, small)})
+        # How operands are walked depends on their shapes, not on the operator: one operator of each kind tries all.
+        walked = BROADCASTS if op in ("sub", "greater", "logical_and") else BROADCASTS[5:7]
+        for a, b in walked:
+            yield Case(op, {"a": T(a, types[0], small), "b": T(b, types[0], small)})
+        a, b = BROADCASTS[5]
+        yield Case(op, {"a": T(a, types[0], small), "b": T(b, types[0], small)}, constants=frozenset({"b"}))
+        big = T((256, 1024), types[0], "bool" if logical else "positive")
+        yield Case(op, {"a": big, "b": big}, timed=True)
+
+
+def broadcast_cases() -> Iterator[Case]:
+    """Every broadcast on every data type for one operator, and at every rank."""
+    for data_type in types_of("sub"):
+        for a, b in BROADCASTS[4:8]:
+            yield Case("sub", {"a": T(a, data_type), "b": T(b, data_type)})
+    for shape, _ in ranks_with_types("sub"):
+        odd = tuple(1 if axis % 2 else size for axis, size in enumerate(shape))
+        even = tuple(size if axis % 2 else 1 for axis, size in enumerate(shape))
+        yield Case("sub", {"a": T(shape), "b": T(odd)})
+        yield Case("sub", {"a": T(even), "b": T(odd)})
+        yield Case("sub", {"a": T(shape[len(shape) // 2 :]), "b": T(shape)})
+    for a, b in BROADCASTS:
+        yield Case("sub", {"a": T(a), "b": T(b)}, constants=frozenset({"b"}))
 
 
 def power_cases() -> Iterator[Case]:
     """pow where it matters: integral exponents of negative bases, roots, integer bases with small exponents."""
     for data_type in ("float32", "float16"):
-        exponents = T((9,), data_type, [-2, -1, -0.5, 0, 0.5, 1, 2, 3, 10])
-        yield Case("pow", {"a": T((64, 1), data_type, "small"), "b": exponents})
+        exponents = T((64, 9), data_type, [-2, -1, -0.5, 0, 0.5, 1, 2, 3, 10])
+        yield Case("pow", {"a": T((64, 9), data_type, "small"), "b": exponents})
         yield Case("pow", {"a": T((64,), data_type, "positive"), "b": T((64,), data_type, "small")})
     for data_type in types_of("pow")[2:]:
-        yield Case("pow", {"a": T((19, 1), data_type, "small"), "b": T((19,), data_type, "small")})
+        yield Case("pow", {"a": T((361,), data_type, "small"), "b": T((361,), data_type, "small")})
 
 
 def unary_cases() -> Iterator[Case]:
@@ -96,6 +111,7 @@ def accuracy_cases() -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     yield from binary_cases()
+    yield from broadcast_cases()
     yield from power_cases()
     yield from unary_cases()
     yield from accuracy_cases()

@@ -81,11 +81,13 @@ def special_cases() -> Iterator[Case]:
 
 def arg_cases() -> Iterator[Case]:
     for op in ("arg_min", "arg_max"):
-        for data_type in types_of(op):
+        for turn, data_type in enumerate(types_of(op)):
             for axis in range(3):
-                for output in ("int32", "int64"):
-                    attrs = {"axis": axis, "output_data_type": output, "keep_dimensions": axis == 1}
-                    yield Case(op, {"input": T((3, 9, 4), data_type, "ties")}, attrs)
+                attrs = {"axis": axis, "keep_dimensions": axis == 1}
+                yield Case(op, {"input": T((3, 9, 4), data_type, "ties")}, attrs)
+                if turn < 2:
+                    wide = {**attrs, "output_data_type": "int64"}
+                    yield Case(op, {"input": T((3, 9, 4), data_type, "ties")}, wide)
             yield Case(op, {"input": T((107,), data_type, "edges")}, {"axis": 0})
             yield Case(op, {"input": T((5, 17), data_type, "wide")}, {"axis": 1})
             yield Case(op, {"input": T((5, 17), data_type, "fill:3")}, {"axis": 0})
