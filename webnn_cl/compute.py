@@ -32,13 +32,15 @@ def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bo
     commands = len(executable.commands) or 1
 
     def run(queue: Any) -> Any:
-        return executable.enqueue(queue, {key: storage.buffer for bound in (inputs, outputs) for key, storage in bound})
+        memory = dict(zip(inputs[0], [s.buffer for s in inputs[1]], strict=True))
+        memory.update(zip(outputs[0], [s.buffer for s in outputs[1]], strict=True))
+        return executable.enqueue(queue, memory)
 
     try:
         if timeline.run_if_free(run, commands):
             return
-        reads, writes = [s for _, s in inputs], [s for _, s in outputs]
-        timeline.submit_locked(reads, writes, run, lambda error: graph._end(f"a dispatch failed: {error}"), commands)
+        fail = lambda error: graph._end(f"a dispatch failed: {error}")  # noqa: E731
+        timeline.submit_locked(inputs[1], outputs[1], run, fail, commands)
     except (OperationError, cl.Error) as error:
         graph._end(f"a dispatch failed: {error}")
         cause = error.__cause__ if isinstance(error, OperationError) else error
@@ -55,20 +57,16 @@ def compute(context: MLContext, graph: MLGraph, inputs: Mapping[str, Any]) -> di
     timeline, unified = context._timeline, context._facts.unified_memory
     timeline.throttle()
     # Memory of this call alone: the inputs arrive with their copies, and no other call can be in the way.
-    bound_inputs: Bound = [
-        (("in", n), Storage(allocate_from(context._cl, a, unified), a.nbytes)) for n, a in arrays.items()
-    ]
-    bound_outputs: Bound = [
-        (("out", n), Storage(allocate(context._cl, d.nbytes, unified), d.nbytes)) for n, d in graph.outputs.items()
-    ]
+    sources = [Storage(allocate_from(context._cl, a, unified), a.nbytes) for a in arrays.values()]
+    targets = {n: Storage(allocate(context._cl, d.nbytes, unified), d.nbytes) for n, d in graph.outputs.items()}
     with timeline.lock:
         check_graph(context, graph, "compute")
-        enqueue_graph(timeline, graph, bound_inputs, bound_outputs)
-        pending = {
-            key[1]: _read(timeline, storage, graph.outputs[key[1]]) for key, storage in bound_outputs
-        }
+        bound_outputs: Bound = ([("out", n) for n in targets], list(targets.values()))
+        enqueue_graph(timeline, graph, ([("in", n) for n in arrays], sources), bound_outputs)
+        pending = {n: _read(timeline, storage, graph.outputs[n]) for n, storage in targets.items()}
     for read in pending.values():
         transfer.wait_here(read)
+    context._check_alive()
     return {name: read.future.result() for name, read in pending.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from webnn_cl.errors import InvalidStateError, MLTypeError, argument_error
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "bind", "check_graph"]
 
-Bound = list[tuple[tuple[str, str], "Storage"]]
-"""Key of the executable, ("in" | "out", name), and the memory bound to it."""
+Bound = tuple[Sequence[tuple[str, str]], Sequence["Storage"]]
+"""Keys of the executable, ("in" | "out", name), and the memory bound to each."""
+
+Checked = tuple[Sequence[tuple[str, str]], Sequence[tuple[str, int]]]
+"""Keys again, with the name and the serial number of the memory that was found good for each."""
 
 
 def bind(
@@ -29,9 +32,9 @@ def bind(
     try:
         checked = graph._checked
         if checked is not None:
-            bound_inputs, bound_outputs = _as_before(checked[0], inputs), _as_before(checked[1], outputs)
-            if bound_inputs is not None and bound_outputs is not None:
-                return bound_inputs, bound_outputs
+            before = _as_before(checked[0], inputs), _as_before(checked[1], outputs)
+            if before[0] is not None and before[1] is not None:
+                return before[0], before[1]
         bound_inputs = _quick("in", context, graph._inputs, inputs)
         bound_outputs = _quick("out", context, graph._outputs, outputs)
     except (AttributeError, TypeError):  # not a mapping, or of something else than tensors
@@ -39,36 +42,45 @@ def bind(
     if bound_inputs is None or bound_outputs is None:
         _explain(context, graph, inputs, outputs)
     # Two tensors never share a Storage, so equal storages are equal tensors.
-    if len({s for _, s in bound_inputs} | {s for _, s in bound_outputs}) != len(inputs) + len(outputs):
+    if len({*bound_inputs[1], *bound_outputs[1]}) != len(inputs) + len(outputs):
         _explain(context, graph, inputs, outputs)
     _check_overlap(bound_inputs, bound_outputs)
-    graph._checked = tuple([(k, k[1], s.serial) for k, s in side] for side in (bound_inputs, bound_outputs))
+    graph._checked = _remembered(bound_inputs), _remembered(bound_outputs)
     return bound_inputs, bound_outputs
 
 
 def _check_overlap(inputs: Bound, outputs: Bound) -> None:
     """MLTypeError when an output lies in the same imported memory as another tensor of the dispatch."""
-    for (side, name), storage in outputs:
-        for (other_side, other_name), other in (*inputs, *outputs):
+    for (side, name), storage in zip(*outputs, strict=True):
+        if not storage.aliases:
+            continue
+        for (other_side, other_name), other in (*zip(*inputs, strict=True), *zip(*outputs, strict=True)):
             if other in storage.aliases:
                 given = f"memory that overlaps that of {other_side}puts[{other_name!r}]"
                 raise argument_error("dispatch", f"{side}puts[{name!r}]", given, "outputs in memory of their own")
 
 
-def _as_before(checked: list[tuple[tuple[str, str], str, int]], given: Mapping[str, MLTensor]) -> Bound | None:
+def _remembered(bound: Bound) -> Checked:
+    """What the next dispatch compares with; numbers, because a reference would keep the memory alive."""
+    keys, storages = bound
+    return keys, [(key[1], storage.serial) for key, storage in zip(keys, storages, strict=True)]
+
+
+def _as_before(checked: Checked, given: Mapping[str, MLTensor]) -> Bound | None:
     """The memory of `given` when these are the very tensors that were checked last; they have not changed since."""
-    if len(checked) != len(given):
+    keys, found_good = checked
+    if len(found_good) != len(given):
         return None
-    bound: Bound = []
-    for key, name, serial in checked:
+    storages: list[Storage] = []
+    for name, serial in found_good:
         tensor = given.get(name)
         if tensor is None or tensor._destroyed:
             return None
         storage = tensor._storage
         if storage.serial != serial:
             return None
-        bound.append((key, storage))
-    return bound
+        storages.append(storage)
+    return keys, storages
 
 
 def _quick(
@@ -76,7 +88,7 @@ def _quick(
 ) -> Bound | None:
     if len(declared) != len(given):
         return None
-    bound: Bound = []
+    storages: list[Storage] = []
     for name, desc in declared.items():
         tensor = given.get(name)
         if tensor.__class__ is not MLTensor or tensor is None:
@@ -89,8 +101,8 @@ def _quick(
         storage = tensor._storage
         if storage.read_only and side == "out":
             return None
-        bound.append(((side, name), storage))
-    return bound
+        storages.append(storage)
+    return [(side, name) for name in declared], storages
 
 
 def check_graph(context: MLContext, graph: object, where: str) -> None:

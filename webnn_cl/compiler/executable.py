@@ -136,8 +136,9 @@ class Executable:
         self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
         # By serial number: a reference would keep the memory of destroyed tensors alive, and handles are used again.
         self._bound: dict[Binding, int | None] = {}
-        self._external = [(b, (b.kind[:-3], b.name)) for b in self._main.buffers() if b.kind in ("input", "output")]
-        self._external_buffers = [b for b, _ in self._external if b in self._main.copied]
+        external = [b for b in self._main.buffers() if b.kind in ("input", "output")]
+        self._external = [(b, (b.kind[:-3], b.name), b in self._main.copied) for b in external]
+        self._external_buffers = [b for b in external if b in self._main.copied]
         self._generation = -1
 
     @property
@@ -194,11 +195,11 @@ class Executable:
 
     def _bind_tensors(self, bindings: Mapping[Binding, cl.Buffer]) -> None:
         bound = self._bound
-        for buffer, key in self._external:
+        for buffer, key, copied in self._external:
             memory = bindings[key]
             # Imported buffers have no serial, and their handle may be that of a freed one: always bound anew.
             serial = memory.serial if memory.__class__ is Memory else None
-            if serial is None or bound.get(key) != serial or buffer in self._main.copied:
+            if copied or serial is None or bound.get(key) != serial:
                 self._main.bind(buffer, memory)
                 bound[key] = serial
 
