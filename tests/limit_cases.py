@@ -118,9 +118,13 @@ def rank_choices(op: str, role: str, rank: int) -> dict[str, int] | None:
     operands = spec.OPERANDS[op]
     fixed = dict.fromkeys(group(op, role, "same_rank"), rank)
     free = [name for name in operands if name not in fixed]
-    # The same rank first, since operands of one shape take the plainest kernel; then as small as may be.
+    # The same rank first, since operands of one shape take the plainest kernel; else as small as may be. Gathers need
+    # small ones throughout, to show outputs of every rank.
+    gathers = op.startswith("gather")
     spans = [
-        sorted(range(operands[name].ranks[0], operands[name].ranks[1] + 1), key=lambda r: (r != rank, r))
+        sorted(
+            range(operands[name].ranks[0], operands[name].ranks[1] + 1), key=lambda r: (r != rank and not gathers, r)
+        )
         for name in free
     ]
     for choice in itertools.product(*spans):
