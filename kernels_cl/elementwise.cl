@@ -6,6 +6,9 @@
 // A work-item does a run of elements on CPUs, one vector on GPUs.
 
 #ifdef LINEAR
+#ifndef STRIPS
+#define STRIPS  // most of a long chain, in stages
+#endif
 // Inputs that all lie like the output, or are one element: no index arithmetic.
 kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
   IDX i = (IDX)get_global_id(0) * block;
@@ -13,6 +16,7 @@ kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
   VTYPE(OUT) result;
   if (i >= end) return;
   LOAD_ONCE
+  STRIPS
   for (; i + 8 <= end; i += 8) {
     LOAD_FULL
     CHAIN8
@@ -68,11 +72,15 @@ kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX
       STOREN(OUT, z, i, count, result);
     }
     if (++row == last) return;
+    bool carry = true;
     DIMS_DOWN(d, rank - 1, 0) {
+      if (!carry) DIMS_DONE;
       STEP
-      if (++at[d] < shape.d[d]) break;
-      at[d] = 0;
-      RETURN
+      carry = ++at[d] == shape.d[d];
+      if (carry) {
+        at[d] = 0;
+        RETURN
+      }
     }
   }
 }
@@ -99,11 +107,15 @@ kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, in
     LANE_ARRAYS
     for (IDX j = 0; j < count; j++) {
       LOAD_LANE
+      bool carry = true;
       DIMS_DOWN(d, rank - 1, 0) {
+        if (!carry) DIMS_DONE;
         STEP
-        if (++at[d] < shape.d[d]) break;
-        at[d] = 0;
-        RETURN
+        carry = ++at[d] == shape.d[d];
+        if (carry) {
+          at[d] = 0;
+          RETURN
+        }
       }
     }
     if (count == 8) {

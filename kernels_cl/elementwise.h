@@ -322,18 +322,21 @@ static inline WF FN(wn_log)(WF x) {
 // exp(y log(x)) with the logarithm and its product with y kept in two floats each; products of floats cut to 12 bits
 // are exact.
 
-// y log(x) for normal x > 0, plus y times the log of a power of two.
-static inline WF FN(wn_pow_log)(WF x, WF y, WF exponent, WF *low) {
+// The first stage: x > 0 (normal) as 2^e (1 + f), and the result f^3 p in log(1 + f) = f - f^2 / 2 + f^3 p.
+static inline WF FN(wn_pow_split)(WF x, WF *e, WF *f) {
   const WI bits = AS_WI(x) - 0x3f2d0000;
-  const WF f = AS_WF((bits & 0x7fffff) + 0x3f2d0000) - 1.0f;
-  const WF e = TO(float, bits >> 23) + exponent, base = e * WN_LN2_HIGH15;
-  // log(1 + f) = f - f^2 / 2 + f^3 p
-  const WF s = f * f;
-  const WF p = WN_POLY4(f, s, 0.107757211f, -0.128215447f, 0.110379748f, -0.121987671f, 0.142828241f) * (s * s) +
-               WN_POLY3(f, s, -0.16679503f, 0.200002015f, -0.249998197f, 0.333333313f);
+  const WF r = AS_WF((bits & 0x7fffff) + 0x3f2d0000) - 1.0f, s = r * r;
+  const WF p = WN_POLY4(r, s, 0.107757211f, -0.128215447f, 0.110379748f, -0.121987671f, 0.142828241f) * (s * s) +
+               WN_POLY3(r, s, -0.16679503f, 0.200002015f, -0.249998197f, 0.333333313f);
+  *e = TO(float, bits >> 23);
+  *f = r;
+  return s * r * p;
+}
+// The second: y log(x) as the result plus *low.
+static inline WF FN(wn_pow_product)(WF e, WF f, WF cube, WF y, WF *low) {
   const WF cut = WN_CUT(f), rest = f - cut, square = 0.5f * cut * cut;
-  const WF u = f - square, log_high = base + u;
-  const WF v = ((f - u) - square) + (s * f * p - rest * (0.5f * rest + cut));
+  const WF base = e * WN_LN2_HIGH15, u = f - square, log_high = base + u;
+  const WF v = ((f - u) - square) + (cube - rest * (0.5f * rest + cut));
   const WF log_low = ((base - log_high) + u) + (e * WN_LN2_LOW15 + v);
   const WF log_cut = WN_CUT(log_high + log_low), y_cut = WN_CUT(y);
   *low = (y - y_cut) * log_cut + y * ((log_high - log_cut) + log_low);
@@ -348,10 +351,11 @@ static inline WF FN(wn_pow_exp)(WF high, WF low, WF *t) {
 static inline WF FN(wn_pow_any)(WF x, WF y) {
   const WF zero = 0.0f, infinity = INFINITY, base = FN(wn_abs)(x);
   const WI tiny = base < (WF)(0x1p-126f);
-  WF low, t;
+  WF e, f, low, t;
+  const WF cube = FN(wn_pow_split)(SEL(base, base * 0x1p24f, tiny), &e, &f);
   // Beyond 2^34 every power but those of 1 is 0 or infinite.
-  WF high = FN(wn_pow_log)(SEL(base, base * 0x1p24f, tiny), FN(wn_clip)(y, -0x1p34f, 0x1p34f),
-                           SEL(zero, (WF)(-24.0f), tiny), &low);
+  const WF exponent = FN(wn_clip)(y, -0x1p34f, 0x1p34f);
+  WF high = FN(wn_pow_product)(e - SEL(zero, (WF)(24.0f), tiny), f, cube, exponent, &low);
   const WF all = high + low;
   const WI beyond = FN(wn_abs)(all) > (WF)(110.0f);
   high = SEL(high, FN(wn_clip)(all, -110.0f, 110.0f), beyond);
@@ -365,27 +369,22 @@ static inline WF FN(wn_pow_any)(WF x, WF y) {
   power = SEL(power, x + y, (x != x) | (y != y));
   return SEL(power, (WF)(1.0f), (y == zero) | (x == (WF)(1.0f)));
 }
-// The power from wn_pow_log(|x|, y): stages apart, since processors overlap short runs of operations better.
+// The third: the power, from y log(|x|) = high + low.
 static inline WF FN(wn_pow_end)(WF x, WF y, WF high, WF low) {
   WF t;
   const WF q = FN(wn_pow_exp)(high, low, &t), scale = AS_WF((AS_WI(t) << 23) + 0x3f800000);
-  const WI base = AS_WI(x) & 0x7fffffff;
-  // Arguments or results that are zero, subnormal, infinite, or NaN.
-  const WI edge = (base < 0x00800000) | (base > 0x7f7fffff) | !(FN(wn_abs)(high + low) < (WF)(87.0f));
-  if (ANY(edge)) return FN(wn_pow_any)(x, y);
   WF power = q * scale + scale;
-  if (ANY(AS_WI(x) < 0)) {
+  const WI beyond = (AS_WI(x) > 0x7f7fffff) | !(FN(wn_abs)(high + low) < (WF)(87.0f));
+  if (ANY(beyond | (AS_WI(x) < 0x00800000))) {
+    // Arguments or results that are zero, subnormal, infinite, or NaN; or x is just negative.
+    const WI base = AS_WI(x) & 0x7fffffff;
+    if (ANY(beyond | (base < 0x00800000) | (base > 0x7f7fffff))) return FN(wn_pow_any)(x, y);
     const WF whole = FN(wn_clip)(y, -0x1p30f, 0x1p30f);
     const WI n = TO(int, whole);
     power = AS_WF(AS_WI(power) ^ (AS_WI(x) & (n << 31)));
     power = SEL(power, (WF)(NAN), (AS_WI(x) < 0) & (TO(float, n) != whole));
   }
   return power;
-}
-static inline WF FN(wn_pow)(WF x, WF y) {
-  WF low;
-  const WF high = FN(wn_pow_log)(FN(wn_abs)(x), y, (WF)(0.0f), &low);
-  return FN(wn_pow_end)(x, y, high, low);
 }
 // x to the power of 1/2: the root but for minus zero and minus infinity.
 static inline WF FN(wn_pow_half)(WF x) { return SEL(sqrt(x) + 0.0f, (WF)(INFINITY), x == (WF)(-INFINITY)); }

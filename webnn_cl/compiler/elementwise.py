@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import numpy as np
 from webnn_cl.compiler.ir import Node, Value
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
+from webnn_cl.compiler.stages import strips
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.strided import View
 
@@ -33,9 +35,15 @@ ITEMS_PER_UNIT = 4
 
 @dataclass
 class ChainText:
-    """C statements of a chain, its scalar parameters (name, value), and the values it reads."""
+    """C statements of a chain, its scalar parameters (name, value), and the values it reads.
+
+    `types` has the C type of each variable that the statements declare. `cuts` are the positions in `statements`
+    where a stage may end.
+    """
 
     statements: list[str] = field(default_factory=list)
+    types: dict[str, str] = field(default_factory=dict)
+    cuts: list[int] = field(default_factory=list)
     inputs: list[Value] = field(default_factory=list)
     parameters: list[tuple[str, str, np.generic]] = field(default_factory=list)
     names: dict[Value, str] = field(default_factory=dict)
@@ -70,6 +78,12 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
         for name in expression.params:
             variables[name] = _parameter(text, node.attrs[name], first)
         dtype = dtype_of(node.output.data_type)
+        variables["t"] = f"{PREFIX}t{index}_"
+        lanes = dtype_of(first).compute + (str(width) if width > 1 else "")
+        for statement in expression.render_before(node, variables, width):
+            text.statements.append(statement)
+            text.cuts.append(len(text.statements))
+            text.types.update((name, lanes) for name in re.findall(rf"\b{variables['t']}\w+", statement))
         value = expression.render(node, variables, width)
         last = index == len(nodes) - 1
         if dtype.name == "float16" and not last:
@@ -77,6 +91,8 @@ def chain_text(nodes: Sequence[Node], width: int, given: dict[Value, str] | None
         name = "result" if last else f"{PREFIX}v{index}"
         kind = "" if last else dtype.compute + (str(width) if width > 1 else "") + " "
         text.statements.append(f"{kind}{name} = {value};")
+        if kind:
+            text.types[name] = kind.strip()
         text.names[node.output] = name
     return text
 
@@ -235,6 +251,8 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
     size = chain.output.desc.size
     block = _block(size, lowering)
     defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL")
+    if text.cuts and lowering.facts.is_cpu:
+        defines["STRIPS"] = strips(text.statements, text.cuts, text.types, loads.text.get("LOAD_FULL", []))
     local = LINEAR_LOCAL if block == LANES else (1,)
     sizes = [np.int64(size), np.int64(block)]
     _launch("linear", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -46,7 +47,12 @@ def unary_record(
 
 
 def binary_record(
-    name: str, text: Text, js: str = "", dtypes: Sequence[DataType] = ANY, result: Sequence[DataType] | None = None
+    name: str,
+    text: Text,
+    js: str = "",
+    dtypes: Sequence[DataType] = ANY,
+    result: Sequence[DataType] | None = None,
+    before: Callable[[Node], Sequence[str]] | None = None,
 ) -> OpRecord:
     """Register an operator of `a` and `b`, which have one type; the output's is that, or `result`."""
     output = Output(like="a") if result is None else Output(dtypes=tuple(result), rank=(0, 8))
@@ -56,7 +62,7 @@ def binary_record(
             js or name,
             operands=(Operand("a", tuple(dtypes)), Operand("b", tuple(dtypes), same_as="a")),
             outputs=(output,),
-            expression=Expression(text),
+            expression=Expression(text, before=before),
         )
     )
 
@@ -85,15 +91,24 @@ def _pow_text(node: Node) -> str:
     if not dtype_of(node.inputs["a"].data_type).is_float:
         return "WN_POW{W}({T}, {a}, {b})"
     exponent = node.inputs["b"].scalar
-    return "wn_pow{W}({a}, {b})" if exponent is None else _POWERS.get(exponent, "wn_pow{W}({a}, {b})")
+    return _POWERS.get(math.nan if exponent is None else exponent, "wn_pow_end{W}({a}, {b}, {t}high, {t}low)")
 
+
+def _pow_before(node: Node) -> tuple[str, ...]:
+    return _POW_STAGES if "{t}" in _pow_text(node) else ()
+
+
+_POW_STAGES = (
+    "{V} {t}e, {t}f; const {V} {t}cube = wn_pow_split{W}(wn_abs{W}({a}), &{t}e, &{t}f);",
+    "{V} {t}low; const {V} {t}high = wn_pow_product{W}({t}e, {t}f, {t}cube, {b}, &{t}low);",
+)
 
 # Arithmetic on integers wraps; the WN_ macros go through unsigned types, since signed overflow is undefined in C.
 ADD = binary_record("add", typed("({a} + {b})", "WN_ADD{W}({T}, {a}, {b})"))
 SUB = binary_record("sub", typed("({a} - {b})", "WN_SUB{W}({T}, {a}, {b})"))
 MUL = binary_record("mul", typed("({a} * {b})", "WN_MUL{W}({T}, {a}, {b})"))
 DIV = binary_record("div", typed("({a} / {b})", "WN_DIV{W}({T}, {a}, {b})"))
-POW = binary_record("pow", _pow_text)
+POW = binary_record("pow", _pow_text, before=_pow_before)
 # Selecting a where it is NaN, and b where the comparison fails, propagates NaN from either side.
 MAX = binary_record("max", typed("SEL{W}({b}, {a}, ({a} >= {b}) | ({a} != {a}))", "SEL{W}({b}, {a}, {a} >= {b})"))
 MIN = binary_record("min", typed("SEL{W}({b}, {a}, ({a} <= {b}) | ({a} != {a}))", "SEL{W}({b}, {a}, {a} <= {b})"))

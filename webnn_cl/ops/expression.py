@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,21 @@ class Expression:
 
     text: str | Callable[[Node], str]
     params: tuple[str, ...] = ()
+    # Statements before the text, for a node, that declare temporaries named {t}...: each a stage of its own, since
+    # processors overlap short runs of operations better than long ones (compiler/stages.py).
+    before: Callable[[Node], Sequence[str]] | None = None
     # Function definitions that the text calls, for a node and a width, put before the kernel.
     code: Callable[[Node, int], str] | None = None
 
     def render(self, node: Node, variables: dict[str, str], width: int) -> str:
         """The expression for `node` with operands and parameters named by `variables`, at `width` lanes."""
-        text = self.text(node) if callable(self.text) else self.text
+        return self._fill(self.text(node) if callable(self.text) else self.text, node, variables, width)
+
+    def render_before(self, node: Node, variables: dict[str, str], width: int) -> list[str]:
+        """The statements before it."""
+        return [self._fill(text, node, variables, width) for text in self.before(node)] if self.before else []
+
+    def _fill(self, text: str, node: Node, variables: dict[str, str], width: int) -> str:
         suffix = "" if width == 1 else str(width)
         first = dtype_of(next(iter(node.inputs.values())).data_type)
         out = dtype_of(node.output.data_type)
