@@ -18,6 +18,9 @@
 #ifndef BIAS
 #define BIAS 0               // the same for bias
 #endif
+#ifndef VECTORS
+#define VECTORS 32           // of eight columns, at most, a work-item
+#endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
@@ -29,7 +32,6 @@
 #define EMITN(p, i, n, v) STOREN(T, p, i, n, v)
 #endif
 
-#define VECTORS 32           // of eight columns, at most, a work-item
 #define COLUMNS shape.d[3]
 #define TOTAL sizes.d[1]
 #define PITCH sizes.d[2]
@@ -154,6 +156,7 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
   const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __global T *y, dims_t shape, dims_t strides, dims_t sizes, float eps
 static inline OUTLINE void norm_columns_item(IDX block, IDX outer, ARGS EXTRA_ARGS) {
   BLOCK
+  if (columns <= 0) return;
   const IDX n = sizes.d[0];
   float8 guess[VECTORS], distance[VECTORS], factor[VECTORS];
   statistics(x, base, full, lanes, 0, n, shape, strides, sizes, guess, distance, factor);
@@ -172,6 +175,7 @@ static inline OUTLINE void norm_columns_chunk(IDX block, IDX chunk, IDX outer, c
                                               __global float *parts, dims_t shape, dims_t strides, dims_t sizes) {
   BLOCK
   CHUNK
+  if (columns <= 0) return;
   float8 guess[VECTORS], distance[VECTORS], deviations[VECTORS];
   statistics(x, base, full, lanes, i0, i1, shape, strides, sizes, guess, distance, deviations);
   __global float *to = parts + (outer * sizes.d[4] + chunk) * 2 * PITCH + column;
@@ -190,6 +194,7 @@ kernel void norm_columns_chunks(const __global T *x, __global float *parts, dims
 // stats: [outer][mean, its rounding error, 1 / sqrt(variance + eps)][column]. Work-items: (eight columns, outer).
 kernel void norm_columns_combine(const __global float *parts, __global float *stats, dims_t sizes, float eps) {
   const IDX column = (IDX)get_global_id(0) * 8, outer = get_global_id(1), last = sizes.d[4] - 1;
+  if (column >= PITCH) return;
   const float n = sizes.d[0], whole = sizes.d[3], rest = sizes.d[0] - last * sizes.d[3];
   const __global float *from = parts + outer * sizes.d[4] * 2 * PITCH + column;
   float8 mean = 0, lost = 0, deviations = 0;
@@ -215,6 +220,7 @@ kernel void norm_columns_combine(const __global float *parts, __global float *st
 static inline OUTLINE void norm_columns_apply_item(IDX block, IDX chunk, IDX outer, ARGS EXTRA_ARGS) {
   BLOCK
   CHUNK
+  if (columns <= 0) return;
   const __global float *from = stats + outer * 3 * PITCH + column;
   float8 guess[VECTORS], distance[VECTORS], factor[VECTORS];
   for (int v = 0; v < count; v++) {

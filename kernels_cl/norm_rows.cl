@@ -152,6 +152,7 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
 #endif
 
 #define CHUNK                                                                             \
+  if (chunk >= sizes.d[4]) return;                                                        \
   const IDX base = norm_offset(group, shape, strides, 0, 3), i0 = chunk * sizes.d[3];     \
   const IDX i1 = i0 + sizes.d[3] < sizes.d[0] ? i0 + sizes.d[3] : sizes.d[0];
 
@@ -202,6 +203,7 @@ kernel void norm_rows_chunks(const __global T *x, __global float *parts, dims_t 
 // stats: mean, its rounding error, and 1 / sqrt(variance + eps) of each group. Work-items: groups.
 kernel void norm_rows_combine(const __global float *parts, __global float *stats, dims_t sizes, float eps) {
   const IDX group = get_global_id(0), last = sizes.d[4] - 1;
+  if (group >= sizes.d[1]) return;
   const float n = sizes.d[0], count = sizes.d[3], last_count = sizes.d[0] - last * sizes.d[3];
   const __global float *from = parts + group * sizes.d[4] * 2;
   float mean = 0, lost = 0, deviations = 0;

@@ -9,7 +9,10 @@
 #define LSTM 0               // 1: LSTM, gates i f g o; 0: GRU, gates z r n
 #endif
 #ifndef STAGE
-#define STAGE 1              // 0: kernel recurrent_start; 1: recurrent_all, all steps; 2: recurrent_step, one step
+#define STAGE 1              // 0: kernel recurrent_start; 1: recurrent_all, all steps; 2: recurrent_step, one step;
+#endif                       // 3: recurrent_group, all steps by a work-group
+#ifndef LANES
+#define LANES 8              // hidden units a work-item computes at once: 8, or 1 on GPUs
 #endif
 #ifndef ROWS
 #define ROWS 1               // batch rows of a work-item: 1 or 2
@@ -73,10 +76,26 @@ kernel void recurrent_start(HIDDEN_ARG CELL_ARG __global float *state, CELLS_ARG
 }
 #else
 
-static inline float8 activate(IDX function, float8 x) {
-  if (function == 0) return wn_sigmoid8(x);
-  if (function == 1) return wn_tanh8(x);
-  return SEL8(x, (float8)(0), x < (float8)(0));
+#if LANES == 8
+#define VEC float8
+#define GET(p, i) ALOAD8(float, p, i)
+#define SET(p, i, v) ASTORE8(float, p, i, v)
+#define SIGMOID wn_sigmoid8
+#define TANH wn_tanh8
+#define RELU(x) SEL8(x, (float8)(0), x < (float8)(0))
+#else
+#define VEC float
+#define GET(p, i) (p)[i]
+#define SET(p, i, v) (p)[i] = v
+#define SIGMOID wn_sigmoid1
+#define TANH wn_tanh1
+#define RELU(x) (x < 0 ? 0 : x)
+#endif
+
+static inline VEC activate(IDX function, VEC x) {
+  if (function == 0) return SIGMOID(x);
+  if (function == 1) return TANH(x);
+  return RELU(x);
 }
 #define ACT0(x) activate(options.d[0], x)
 #define ACT1(x) activate(options.d[1], x)
@@ -84,20 +103,12 @@ static inline float8 activate(IDX function, float8 x) {
 
 #if LSTM
 #define GATES 4              // in pre
-#define PRODUCTS 4           // gates whose products with the state are taken together
-#elif RESET_AFTER
-#define GATES 3
-#define PRODUCTS 3
-#else
-#define GATES 3
-#define PRODUCTS 2           // z and r; n follows when the state is reset
-#endif
-#if LSTM
 #define CELL_ARGS __global float *cells,
 #define CELL_PASS cells,
 #define LAST_CELL_ARG __global T *last_cell,
 #define LAST_CELL_PASS last_cell,
 #else
+#define GATES 3
 #define CELL_ARGS
 #define CELL_PASS
 #define LAST_CELL_ARG
@@ -116,24 +127,24 @@ static inline float8 activate(IDX function, float8 x) {
 #define UNROLLED(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
 // sums[g * ROWS + r] += panel of gate g times state row r; `gates` panels lie side by side.
-static inline void add_products(float8 *sums, const __global float *w, const __global float *h, IDX pitch, IDX n,
+static inline void add_products(VEC *sums, const __global float *w, const __global float *h, IDX pitch, IDX n,
                                 const int gates) {
   for (IDX k0 = 0; k0 < n; k0 += BLOCK) {
     const IDX end = n - k0 < BLOCK ? n : k0 + BLOCK;
-    float8 part[PARTS * 4 * ROWS];
+    VEC part[PARTS * 4 * ROWS];
     UNROLLED(i, PARTS * gates * ROWS) part[i] = 0;
     IDX k = k0;
     for (; k + PARTS <= end; k += PARTS) {
       UNROLLED(p, PARTS) {
         UNROLLED(g, gates) {
-          const float8 f = ALOAD8(float, w, ((k + p) * gates + g) * 8);
+          const VEC f = GET(w, ((k + p) * gates + g) * 8);
           UNROLLED(r, ROWS) part[(p * gates + g) * ROWS + r] += h[r * pitch + k + p] * f;
         }
       }
     }
     if (k < end) {
       UNROLLED(g, gates) {
-        const float8 f = ALOAD8(float, w, (k * gates + g) * 8);
+        const VEC f = GET(w, (k * gates + g) * 8);
         UNROLLED(r, ROWS) part[g * ROWS + r] += h[r * pitch + k] * f;
       }
     }
@@ -141,12 +152,16 @@ static inline void add_products(float8 *sums, const __global float *w, const __g
   }
 }
 
-static inline void put(__global T *p, IDX at, IDX left, float8 v) {
+static inline void put(__global T *p, IDX at, IDX left, VEC v) {
+#if LANES == 1
+  STORE(T, p, at, v);
+#else
   if (left >= 8) {
     STORE8(T, p, at, v);
   } else {
     STOREN(T, p, at, left, v);
   }
+#endif
 }
 
 // pre, panels, new_panels: see recurrent_pack.cl. extra: bias of gate n's recurrent product (GRU that resets after it), or
@@ -158,19 +173,20 @@ static inline void put(__global T *p, IDX at, IDX left, float8 v) {
 #define PASS pre, panels, extra, RESET_PASS state, CELL_PASS last, LAST_CELL_PASS sequence, sizes, options
 
 #define WHERE                                                                                                     \
-  const IDX rows = DIRECTIONS * BATCH, unit = block * 8;                                                          \
+  const IDX rows = DIRECTIONS * BATCH, block = unit / 8 * 8, lane = unit % 8;                                     \
   const int whole = row + ROWS <= BATCH;                                                                          \
   const IDX pitch = whole ? UNITS : 0;                                                                            \
   const IDX time = (sizes.d[5] >> direction) & 1 ? STEPS - 1 - step : step;                                       \
   const __global float *old = state + (step & 1) * rows * UNITS + (direction * BATCH + row) * UNITS;              \
-  const __global float *given = pre + ((time * BATCH + row) * DIRECTIONS + direction) * GATES * UNITS + block * GATES * 8; \
+  const __global float *given =                                                                                   \
+      pre + (((time * BATCH + row) * DIRECTIONS + direction) * UNITS + block) * GATES + lane;                     \
   const IDX given_pitch = whole ? DIRECTIONS * GATES * UNITS : 0;
 
 // Stores row r's new state.
-static inline void store_state(float8 h, IDX step, IDX time, IDX direction, IDX row, IDX unit, __global float *state,
+static inline void store_state(VEC h, IDX step, IDX time, IDX direction, IDX row, IDX unit, __global float *state,
                                __global T *last, __global T *sequence, dims_t sizes, dims_t options) {
   const IDX rows = DIRECTIONS * BATCH, at = direction * BATCH + row;
-  ASTORE8(float, state, ((~step & 1) * rows + at) * UNITS + unit, h);
+  SET(state, ((~step & 1) * rows + at) * UNITS + unit, h);
   if (step == STEPS - 1) put(last, at * HIDDEN + unit, HIDDEN - unit, h);
   if (HAS_SEQUENCE) put(sequence, (time * rows + at) * HIDDEN + unit, HIDDEN - unit, h);
 }
@@ -178,64 +194,64 @@ static inline void store_state(float8 h, IDX step, IDX time, IDX direction, IDX 
   if (r == 0 || whole) store_state(h, step, time, direction, row + r, unit, state, last, sequence, sizes, options);
 
 #if LSTM
-static inline void update_block(IDX step, IDX direction, IDX row, IDX block, ARGS) {
+static inline void update_units(IDX step, IDX direction, IDX row, IDX unit, ARGS) {
   WHERE
-  float8 sums[4 * ROWS];
-  UNROLLED(i, 4 * ROWS) sums[i] = ALOAD8(float, given, i % ROWS * given_pitch + i / ROWS * 8);
-  add_products(sums, panels + (direction * UNITS + unit) * HIDDEN * 4, old, pitch, HIDDEN, 4);
+  VEC sums[4 * ROWS];
+  UNROLLED(i, 4 * ROWS) sums[i] = GET(given, i % ROWS * given_pitch + i / ROWS * 8);
+  add_products(sums, panels + (direction * UNITS + block) * HIDDEN * 4 + lane, old, pitch, HIDDEN, 4);
   UNROLLED(r, ROWS) {
     const IDX at = direction * BATCH + row + (whole ? r : 0);
-    const float8 c = ALOAD8(float, cells, at * UNITS + unit);
-    float8 i = sums[r], f = sums[ROWS + r], g = sums[2 * ROWS + r], o = sums[3 * ROWS + r];
+    const VEC c = GET(cells, at * UNITS + unit);
+    VEC i = sums[r], f = sums[ROWS + r], g = sums[2 * ROWS + r], o = sums[3 * ROWS + r];
     if (HAS_EXTRA) {
-      const __global float *peephole = extra + (direction * UNITS + unit) * 3;
-      i += ALOAD8(float, peephole, 0) * c;
-      f += ALOAD8(float, peephole, 8) * c;
-      o += ALOAD8(float, peephole, 16) * c;
+      const __global float *peephole = extra + (direction * UNITS + block) * 3 + lane;
+      i += GET(peephole, 0) * c;
+      f += GET(peephole, 8) * c;
+      o += GET(peephole, 16) * c;
     }
-    const float8 cell = ACT0(f) * c + ACT0(i) * ACT1(g);
-    if (r == 0 || whole) ASTORE8(float, cells, at * UNITS + unit, cell);
+    const VEC cell = ACT0(f) * c + ACT0(i) * ACT1(g);
+    if (r == 0 || whole) SET(cells, at * UNITS + unit, cell);
     if ((r == 0 || whole) && step == STEPS - 1) put(last_cell, at * HIDDEN + unit, HIDDEN - unit, cell);
     STORE_STATE(ACT0(o) * ACT2(cell), r)
   }
 }
 #elif RESET_AFTER
-static inline void update_block(IDX step, IDX direction, IDX row, IDX block, ARGS) {
+static inline void update_units(IDX step, IDX direction, IDX row, IDX unit, ARGS) {
   WHERE
-  float8 sums[3 * ROWS];
-  UNROLLED(i, 2 * ROWS) sums[i] = ALOAD8(float, given, i % ROWS * given_pitch + i / ROWS * 8);
-  UNROLLED(r, ROWS) sums[2 * ROWS + r] = HAS_EXTRA ? ALOAD8(float, extra, direction * UNITS + unit) : (float8)(0);
-  add_products(sums, panels + (direction * UNITS + unit) * HIDDEN * 3, old, pitch, HIDDEN, 3);
+  VEC sums[3 * ROWS];
+  UNROLLED(i, 2 * ROWS) sums[i] = GET(given, i % ROWS * given_pitch + i / ROWS * 8);
+  UNROLLED(r, ROWS) sums[2 * ROWS + r] = HAS_EXTRA ? GET(extra, direction * UNITS + unit) : (VEC)(0);
+  add_products(sums, panels + (direction * UNITS + block) * HIDDEN * 3 + lane, old, pitch, HIDDEN, 3);
   UNROLLED(r, ROWS) {
-    const float8 z = ACT0(sums[r]);
-    const float8 reset = ACT0(sums[ROWS + r]) * sums[2 * ROWS + r];
-    const float8 total = ALOAD8(float, given, r * given_pitch + 16) + reset;
-    const float8 n = ACT1(total);
-    STORE_STATE(z * ALOAD8(float, old, r * pitch + unit) + (1.0f - z) * n, r)
+    const VEC z = ACT0(sums[r]);
+    const VEC reset = ACT0(sums[ROWS + r]) * sums[2 * ROWS + r];
+    const VEC total = GET(given, r * given_pitch + 16) + reset;
+    const VEC n = ACT1(total);
+    STORE_STATE(z * GET(old, r * pitch + unit) + (1.0f - z) * n, r)
   }
 }
 #else
 // First z and the reset state of all blocks, then n from the reset state.
-static inline void reset_block(IDX step, IDX direction, IDX row, IDX block, ARGS) {
+static inline void reset_units(IDX step, IDX direction, IDX row, IDX unit, ARGS) {
   WHERE
-  float8 sums[2 * ROWS];
-  UNROLLED(i, 2 * ROWS) sums[i] = ALOAD8(float, given, i % ROWS * given_pitch + i / ROWS * 8);
-  add_products(sums, panels + (direction * UNITS + unit) * HIDDEN * 2, old, pitch, HIDDEN, 2);
+  VEC sums[2 * ROWS];
+  UNROLLED(i, 2 * ROWS) sums[i] = GET(given, i % ROWS * given_pitch + i / ROWS * 8);
+  add_products(sums, panels + (direction * UNITS + block) * HIDDEN * 2 + lane, old, pitch, HIDDEN, 2);
   UNROLLED(r, ROWS) {
     const IDX at = (direction * BATCH + row) * UNITS + r * pitch + unit;
-    ASTORE8(float, update, at, ACT0(sums[r]));
-    ASTORE8(float, reset, at, ACT0(sums[ROWS + r]) * ALOAD8(float, old, r * pitch + unit));
+    SET(update, at, ACT0(sums[r]));
+    SET(reset, at, ACT0(sums[ROWS + r]) * GET(old, r * pitch + unit));
   }
 }
-static inline void update_block(IDX step, IDX direction, IDX row, IDX block, ARGS) {
+static inline void update_units(IDX step, IDX direction, IDX row, IDX unit, ARGS) {
   WHERE
-  float8 sums[ROWS];
-  UNROLLED(r, ROWS) sums[r] = ALOAD8(float, given, r * given_pitch + 16);
+  VEC sums[ROWS];
+  UNROLLED(r, ROWS) sums[r] = GET(given, r * given_pitch + 16);
   const IDX at = (direction * BATCH + row) * UNITS;
-  add_products(sums, new_panels + (direction * UNITS + unit) * HIDDEN, reset + at, pitch, HIDDEN, 1);
+  add_products(sums, new_panels + (direction * UNITS + block) * HIDDEN + lane, reset + at, pitch, HIDDEN, 1);
   UNROLLED(r, ROWS) {
-    const float8 z = ALOAD8(float, update, at + r * pitch + unit);
-    STORE_STATE(z * ALOAD8(float, old, r * pitch + unit) + (1.0f - z) * ACT1(sums[r]), r)
+    const VEC z = GET(update, at + r * pitch + unit);
+    STORE_STATE(z * GET(old, r * pitch + unit) + (1.0f - z) * ACT1(sums[r]), r)
   }
 }
 #endif
@@ -244,30 +260,44 @@ static inline void update_block(IDX step, IDX direction, IDX row, IDX block, ARG
 static inline OUTLINE void all_steps(IDX row, IDX direction, ARGS) {
   for (IDX step = 0; step < STEPS; step++) {
 #if !LSTM && !RESET_AFTER
-    for (IDX block = 0; block < sizes.d[4]; block++) reset_block(step, direction, row, block, PASS);
+    for (IDX unit = 0; unit < HIDDEN; unit += LANES) reset_units(step, direction, row, unit, PASS);
 #endif
-    for (IDX block = 0; block < sizes.d[4]; block++) update_block(step, direction, row, block, PASS);
+    for (IDX unit = 0; unit < HIDDEN; unit += LANES) update_units(step, direction, row, unit, PASS);
   }
 }
 
 // Work-items: (tile of ROWS rows, direction).
 kernel void recurrent_all(ARGS) { all_steps((IDX)get_global_id(0) * ROWS, get_global_id(1), PASS); }
-#else
-static inline OUTLINE void one_step(IDX direction, IDX row, IDX block, ARGS, IDX step) {
-  update_block(step, direction, row, block, PASS);
+#elif STAGE == 2
+static inline OUTLINE void one_step(IDX direction, IDX row, IDX unit, ARGS, IDX step) {
+  if (unit < HIDDEN) update_units(step, direction, row, unit, PASS);
 }
 
-// Work-items: (block, tile of ROWS rows, direction).
+// Work-items: (LANES units, tile of ROWS rows, direction).
 kernel void recurrent_step(ARGS, IDX step) {
-  one_step(get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS, step);
+  one_step(get_global_id(2), (IDX)get_global_id(1) * ROWS, (IDX)get_global_id(0) * LANES, PASS, step);
 }
 #if !LSTM && !RESET_AFTER
-static inline OUTLINE void one_reset(IDX direction, IDX row, IDX block, ARGS, IDX step) {
-  reset_block(step, direction, row, block, PASS);
+static inline OUTLINE void one_reset(IDX direction, IDX row, IDX unit, ARGS, IDX step) {
+  if (unit < HIDDEN) reset_units(step, direction, row, unit, PASS);
 }
 kernel void recurrent_reset(ARGS, IDX step) {
-  one_reset(get_global_id(2), (IDX)get_global_id(1) * ROWS, get_global_id(0), PASS, step);
+  one_reset(get_global_id(2), (IDX)get_global_id(1) * ROWS, (IDX)get_global_id(0) * LANES, PASS, step);
 }
 #endif
+#else
+// Work-groups: (tile of ROWS rows, direction); their work-items share the units.
+kernel void recurrent_group(ARGS) {
+  const IDX row = (IDX)get_group_id(0) * ROWS, direction = get_group_id(1);
+  const IDX first = (IDX)get_local_id(0) * LANES, stride = (IDX)get_local_size(0) * LANES;
+  for (IDX step = 0; step < STEPS; step++) {
+#if !LSTM && !RESET_AFTER
+    for (IDX unit = first; unit < HIDDEN; unit += stride) reset_units(step, direction, row, unit, PASS);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
+    for (IDX unit = first; unit < HIDDEN; unit += stride) update_units(step, direction, row, unit, PASS);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+  }
+}
 #endif
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tests import harness, reference
 from tests.cases import by_operator
-from webnn_cl.ops import norm_lower, recurrent_lower
+from webnn_cl.ops import norm_plan, recurrent_lower
 from webnn_cl.tiles import variants
 
 EVERY = 3
@@ -49,19 +50,34 @@ def test_every_variant(op: str, variant: str, context: Any, monkeypatch: pytest.
 @pytest.mark.parametrize("op", ["layer_normalization", "instance_normalization"])
 def test_groups_cut_into_chunks(op: str, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"CHUNK": 8, "WHOLE": 8, "SHORT": 2, "WIDEST": 16}.items():
-        monkeypatch.setattr(norm_lower, name, value)
+        monkeypatch.setattr(norm_plan, name, value)
     check(op, context)
 
 
 def test_rows_that_share_loads(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(norm_lower, "LONG_ROW", 0)
+    monkeypatch.setattr(norm_plan, "LONG_ROW", 0)
     check("layer_normalization", context)
 
 
+@pytest.mark.parametrize("is_cpu", [False, True])
 @pytest.mark.parametrize("one_launch", [False, True])
-@pytest.mark.parametrize("op", ["gru", "lstm", "gru_cell", "lstm_cell"])
-def test_recurrent_steps(op: str, one_launch: bool, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("op", ["gru", "lstm"])
+def test_recurrent_steps(
+    op: str, one_launch: bool, is_cpu: bool, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recurrent_lower, "_in_one_launch", lambda *_: one_launch)
+    monkeypatch.setattr(context, "_facts", dataclasses.replace(context._facts, is_cpu=is_cpu))
+    check(op, context)
+
+
+GPU_FAMILY = (
+    "average_pool2d", "instance_normalization", "layer_normalization", "l2_pool2d", "max_pool2d", "resample2d",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", GPU_FAMILY)
+def test_gpu_kernels(op: str, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_facts", dataclasses.replace(context._facts, is_cpu=False))
     check(op, context)
 
 

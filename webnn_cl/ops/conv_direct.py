@@ -14,6 +14,7 @@ from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.spatial import Image
 from webnn_cl.ops.strided import packed_strides
 from webnn_cl.ops.widen import widen
+from webnn_cl.ops.work import local_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
@@ -115,7 +116,8 @@ def _lower_planar(conv: Convolution, lw: Lowering) -> None:
     kernel = Kernel("conv_planar.cl", "conv_planar", defines | tail.defines, code, ("blocks.h", *tail.headers))
     args = _operands(conv, lw, widen(lw, conv.node.inputs["filter"]))
     args += [dims(conv.filter.strides), np.int64(conv.node.inputs["input"].desc.size), *tail.args]
-    lw.launch(kernel, args, (conv.output.height, conv.output.channels, conv.output.batch))
+    grid = (conv.output.height, conv.output.channels, conv.output.batch)
+    lw.launch(kernel, args, grid, local_of(lw.facts, 3))
 
 
 def _lower_blocks(conv: Convolution, lw: Lowering, depthwise: bool) -> None:
@@ -127,7 +129,7 @@ def _lower_blocks(conv: Convolution, lw: Lowering, depthwise: bool) -> None:
     headers = ("blocks.h", *tail.headers)
     kernel = Kernel("conv_direct.cl", "conv_direct", defines | tail.defines, tail.code, headers)
     items = (conv.output.height * conv.row_tiles(), panels, conv.output.batch)
-    lw.launch(kernel, [*_operands(conv, lw, packed), *tail.args], items)
+    lw.launch(kernel, [*_operands(conv, lw, packed), *tail.args], items, local_of(lw.facts, 3))
 
 
 def _packed_filter(conv: Convolution, lw: Lowering, depthwise: bool, outputs: int, panels: int) -> Buffer:

@@ -14,6 +14,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.widen import widen
+from webnn_cl.ops.work import local_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
@@ -105,7 +106,8 @@ def lower_product(p: Product, lw: Lowering) -> None:
     args: list[Arg] = [p.a.memory, p.b.memory, *c_args, tail.output, np.float32(p.alpha)]
     args += [dims((p.m, p.n, p.k, p.b_size)), dims((p.a.row, p.a.column, p.b.row, p.n))]
     args += [np.int32(len(batch)), dims(batch), dims(a_batch), dims(b_batch), *tail.args]
-    lw.launch(kernel, args, (-(-p.m // rows), -(-p.n // 16), math.prod(batch)))
+    grid = (-(-p.m // rows), -(-p.n // 16), math.prod(batch))
+    lw.launch(kernel, args, grid, local_of(lw.facts, 3))
 
 
 def _batch_strides(shape: Sequence[int], batch: Sequence[int]) -> tuple[int, ...]:

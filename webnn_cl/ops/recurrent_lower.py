@@ -1,7 +1,8 @@
 """GRU and LSTM: one matrix product for what the input contributes to all steps, then the steps.
 
-A step is a matrix-vector product of all the recurrent weights. Where these fit in a core's cache, one work-item takes a
-direction and a few rows of the batch through all steps; where they don't, every step is a launch over all cores.
+A step is a matrix-vector product of all the recurrent weights. Where these fit in a core's cache, one work-item (on
+GPUs one work-group) takes a direction and a few rows of the batch through all steps; where they don't, every step is a
+launch over all cores.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from webnn_cl.ops.elementwise import ADD
 from webnn_cl.ops.expansion import Expansion
 from webnn_cl.ops.matrix import GEMM
 from webnn_cl.ops.record import FLOATS, Operand, OpRecord, Output
+from webnn_cl.ops.work import local_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
@@ -48,6 +50,8 @@ class Costs:
 
 
 COSTS = Costs()
+# On GPUs: work-items of a group, a divisor of it, and the weights that one group can read over and over.
+GROUP, WARP, GPU_WEIGHT_BYTES = 256, 32, 2 << 20
 
 
 @dataclass(frozen=True)
@@ -195,17 +199,28 @@ def _lower_steps(node: Node, lw: Lowering) -> None:
     args: list[Arg] = [pre, node.inputs["panels"], node.inputs.get("extra", pre)]
     args += [] if after else [node.inputs["new_panels"], lw.scratch(state_bytes), lw.scratch(state_bytes)]
     args += [*state, *outputs, *([] if node.attrs.get("return_sequence") else outputs[:1]), s.sizes(), _options(node)]
-    defines = _defines(node) | {"RESET_AFTER": int(after), "ROWS": rows}
-    if _in_one_launch(s, tiles, lw.facts):
+    lanes = LANES if lw.facts.is_cpu else 1
+    defines = _defines(node) | {"RESET_AFTER": int(after), "ROWS": rows, "LANES": lanes}
+    if not _in_one_launch(s, tiles, lw.facts):
+        _launch_each_step(s, lw, args, defines, (-(-s.hidden // lanes), tiles, s.directions))
+    elif lw.facts.is_cpu:
         lw.launch(_kernel("recurrent_all", defines | {"STAGE": 1}), args, (tiles, s.directions))
-        return
-    grid = (s.blocks, tiles, s.directions)
+    else:
+        group = min(GROUP, lw.facts.max_work_group_size, -(-s.hidden // WARP) * WARP)
+        kernel = _kernel("recurrent_group", defines | {"STAGE": 3})
+        lw.launch(kernel, args, (tiles * group, s.directions), (group, 1))
+
+
+def _launch_each_step(
+    s: Shape, lw: Lowering, args: Sequence[Arg], defines: dict[str, Any], grid: Sequence[int]
+) -> None:
+    local = local_of(lw.facts, 3)
     step_kernel = _kernel("recurrent_step", defines | {"STAGE": 2})
     reset_kernel = _kernel("recurrent_reset", defines | {"STAGE": 2})
     for step in range(s.steps):
-        if not after:
-            lw.launch(reset_kernel, [*args, np.int64(step)], grid)
-        lw.launch(step_kernel, [*args, np.int64(step)], grid)
+        if not (s.lstm or defines["RESET_AFTER"]):
+            lw.launch(reset_kernel, [*args, np.int64(step)], grid, local)
+        lw.launch(step_kernel, [*args, np.int64(step)], grid, local)
 
 
 _STEPS = OpRecord(
@@ -241,9 +256,9 @@ def _options(node: Node) -> bytes:
 
 
 def _in_one_launch(s: Shape, tiles: int, facts: DeviceFacts) -> bool:
-    """Whether one work-item per direction and tile of rows beats a launch per step over all cores."""
+    """Whether one work-item (on GPUs: work-group) per direction and tile of rows beats a launch per step."""
     if not facts.is_cpu:
-        return False
+        return s.gates * s.hidden * s.units * 4 <= GPU_WEIGHT_BYTES
     cores = facts.compute_units or 8
     items = tiles * s.directions
     megabytes = s.gates * s.hidden * s.units * 4 / 1e6

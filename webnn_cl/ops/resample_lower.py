@@ -10,6 +10,7 @@ import numpy as np
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.work import local_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +52,7 @@ def _spread(tables: list[NDArray[Any]], inner: int) -> list[NDArray[Any]]:
 
 def epilogue_run(node: Node) -> int:
     """Trailing dimensions over which eight elements that are stored together may run (``meta["epilogue"]``)."""
-    last = max(node.attrs["axes"])
+    last: int = max(node.attrs["axes"])
     along = math.prod(node.output.shape[last + 1 :]) < LANES
     return 4 - last if along else 3 - last
 
@@ -82,6 +83,6 @@ def lower_resample2d(node: Node, lw: Lowering) -> None:
     }
     kernel = Kernel("resample.cl", "resample_along" if along else "resample_inner", defines, tail.code, tail.headers)
     sizes = dims((shape[first], middle, columns, inner, out[first], out_columns, outer))
-    span = max(1, min(out_columns, SPAN // inner))
+    span = max(1, min(out_columns, (SPAN if lw.facts.is_cpu else LANES) // inner))
     args: list[Arg] = [x, tail.output, *tables, sizes, np.int64(span), *tail.args]
-    lw.launch(kernel, args, (-(-out_columns // span), outer * out[first] * middle))
+    lw.launch(kernel, args, (-(-out_columns // span), outer * out[first] * middle), local_of(lw.facts, 2))
