@@ -365,4 +365,4 @@ def _tile(inner: int, rows: int, lowering: Lowering) -> tuple[int, int, tuple[in
     if not lowering.facts.is_cpu:
         return LANES, 1, ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
     columns = _run(inner, rows, lowering)
-    return columns, max(1, _run(inner * rows, 1, lowering) // inner), (1, 1)
+    return columns, max(1, _run(inner * rows, 1, lowering) // min(columns, inner)), (1, 1)
