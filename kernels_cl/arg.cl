@@ -13,7 +13,7 @@
 #define WORST NAN
 #endif
 #ifndef WIDE
-#define WIDE 64  // vectors of columns that one work-item keeps
+#define WIDE 128  // vectors of columns that one work-item keeps
 #endif
 
 #define VX VTYPE(X)

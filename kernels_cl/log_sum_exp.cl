@@ -5,7 +5,7 @@
 #define Y float  // storage type of the result
 #endif
 #ifndef WIDE
-#define WIDE 64  // vectors of columns that one work-item keeps
+#define WIDE 128  // vectors of columns that one work-item keeps
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS

@@ -47,6 +47,13 @@ DEFINE_MOVE(ulong)
 #endif
 #define ON_LINE(p) (((size_t)(p) & (LINE_BYTES - 1)) == 0)
 
+// Eight floats past the caches where their place is aligned.
+#define STORE8_PAST(p, i, v)                                                                  \
+  do {                                                                                        \
+    if (((size_t)((p) + (i)) & 31) == 0) PUT_PAST(float8, (p) + (i), v);                      \
+    else STORE8(float, p, i, v);                                                              \
+  } while (0)
+
 typedef uint8 uint8_b __attribute__((aligned(1)));
 
 // move_past(y, x, n): n bytes.   fill_past_E(y, v, n): n elements of v.

@@ -27,7 +27,7 @@
 #define FINISH1(v) (v)
 #endif
 #ifndef WIDE
-#define WIDE 64  // vectors of columns that one work-item keeps
+#define WIDE 128  // vectors of columns that one work-item keeps
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS

@@ -27,14 +27,18 @@
 #define TOTAL1(s, c) SEL1((s), (s) + (c), FINITE(c))
 #endif
 #ifndef WIDE
-#define WIDE 64  // vectors of columns that one work-item keeps
+#define WIDE 128  // vectors of columns that one work-item keeps
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(X, p, i, v)
+#ifdef PAST  // X is float and the result is too large for the caches
+#define EMIT8(p, i, v) STORE8_PAST(p, i, v)
+#else
 #define EMIT8(p, i, v) STORE8(X, p, i, v)
+#endif
 #endif
 
 #define VA VTYPE(A)

@@ -1,8 +1,8 @@
-// Softmax along one dimension of [outer, n, inner]: rows where inner is 1, columns else. Exponentials wait in the
-// result where that is plain float, or in private memory; else they are computed again. After exp_sums.cl.
+// Softmax along one dimension of [outer, n, inner]: rows where inner is 1, columns else. Exponentials wait in private
+// memory, or in the result where that is plain float; else they are computed again. After exp_sums.cl.
 
 #ifndef WIDE
-#define WIDE 64  // vectors of columns that one work-item keeps at most
+#define WIDE 128  // vectors of columns that one work-item keeps at most
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
@@ -12,12 +12,19 @@
 #endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(X, p, i, v)
-#define EMIT8(p, i, v) STORE8(X, p, i, v)
-#define EMITN(p, i, n, v) STOREN(X, p, i, n, v)
+#ifdef PAST  // X is float and the result is too large for the caches
+#define EMIT8(p, i, v) STORE8_PAST(p, i, v)
 #else
-#undef WAIT_IN_RESULT  // defined where X is float
+#define EMIT8(p, i, v) STORE8(X, p, i, v)
+#endif
+#define EMITN(p, i, n, v) STOREN(X, p, i, n, v)
+#endif
+// WAIT_IN_RESULT is defined where X is float and the result is stored plainly.
+#ifndef KEPT
+#define KEPT 256  // vectors of a row whose exponentials wait in private memory
 #endif
 #define BLOCK 512  // elements added one to another before their sum joins the others
+#define AHEAD 64   // columns: more rows than the hardware can read ahead at a time
 #define SHORT 64   // rows whose exponentials fit into private memory
 
 static inline float largest_of_row(const __global X *x, IDX n) {
@@ -72,6 +79,35 @@ static inline void put_row(const __global X *x, __global X *y, IDX at, IDX n, fl
 #endif
 }
 
+// A row of at most KEPT vectors.
+static inline void softmax_kept(const __global X *x, __global X *y, IDX at, IDX n, float m EXTRA_ARGS) {
+  float8 kept[KEPT + 1];
+  float8 even = (float8)(0.0f), odd = even;
+  const IDX vectors = n / 8, lanes = n % 8;
+  IDX v = 0;
+  for (; v + 2 <= vectors; v += 2) {
+    const float8 a = EXP8(LOAD8(X, x, at + v * 8) - m), b = EXP8(LOAD8(X, x, at + v * 8 + 8) - m);
+    kept[v] = a;
+    kept[v + 1] = b;
+    even += a;
+    odd += b;
+  }
+  if (v < vectors) {
+    kept[v] = EXP8(LOAD8(X, x, at + v * 8) - m);
+    even += kept[v];
+  }
+  float sum = sum_lanes(even + odd);
+  if (lanes > 0) {
+    const float8 e = EXP8(LOADN(X, x, at + vectors * 8, lanes) - m);
+    const float lane[8] = {e.s0, e.s1, e.s2, e.s3, e.s4, e.s5, e.s6, e.s7};
+    for (IDX k = 0; k < lanes; k++) sum += lane[k];
+    kept[vectors] = e;
+  }
+  const float scale = 1.0f / sum;
+  for (v = 0; v < vectors; v++) EMIT8(y, at + v * 8, kept[v] * scale);
+  if (lanes > 0) EMITN(y, at + vectors * 8, lanes, kept[vectors] * scale);
+}
+
 // Work-item: `rows_each` rows.
 kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, IDX rows_each EXTRA_ARGS) {
   IDX row = (IDX)get_global_id(0) * rows_each;
@@ -79,8 +115,12 @@ kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, ID
   for (; row < end; row++) {
     const IDX at = row * n;
     const float m = largest_of_row(x + at, n);
-    const float sum = sum_of(x + at, y + at, n, m);
-    put_row(x, y, at, n, m, 1.0f / sum EXTRA_PASS);
+    if (n <= KEPT * 8) {
+      softmax_kept(x, y, at, n, m EXTRA_PASS);
+    } else {
+      const float sum = sum_of(x + at, y + at, n, m);
+      put_row(x, y, at, n, m, 1.0f / sum EXTRA_PASS);
+    }
   }
 }
 
@@ -124,6 +164,7 @@ static inline void softmax_short(const __global X *x, __global X *y, IDX at, IDX
   float8 kept0[SHORT], kept1[SHORT];
   float8 m0 = (float8)(-INFINITY), m1 = m0, sum0 = (float8)(0.0f), sum1 = sum0;
   for (IDX r = 0; r < n; r++) {
+    FETCH(x + at + r * inner + AHEAD);
     const float8 a = LOAD8(X, x, at + r * inner), b = LOAD8(X, x, at + r * inner + 8);
     m0 = LARGER8(m0, a);
     m1 = LARGER8(m1, b);
@@ -165,12 +206,16 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
     const IDX end = r + ROWS < n ? r + ROWS : n;
     for (IDX v = 0; v < vectors; v += 2) {
       const IDX next = v + 1 < vectors ? v + 1 : v;  // two vectors, a cache line of floats
+      float8 a[ROWS], b[ROWS];  // first all loads, then all stores, which may differ in high address bits only
       for (IDX k = r; k < end; k++) {
         const IDX i = at + k * inner;
-        const float8 a = EXP8(LOAD8(X, x, i + v * 8) - m[v]) * scale[v];
-        const float8 b = EXP8(LOAD8(X, x, i + next * 8) - m[next]) * scale[next];
-        EMIT8(y, i + v * 8, a);
-        if (next > v) EMIT8(y, i + next * 8, b);
+        a[k - r] = EXP8(LOAD8(X, x, i + v * 8) - m[v]) * scale[v];
+        b[k - r] = EXP8(LOAD8(X, x, i + next * 8) - m[next]) * scale[next];
+      }
+      for (IDX k = r; k < end; k++) {
+        const IDX i = at + k * inner;
+        EMIT8(y, i + v * 8, a[k - r]);
+        if (next > v) EMIT8(y, i + next * 8, b[k - r]);
       }
     }
   }

@@ -35,7 +35,7 @@ __all__ = [
 GPU_LOCAL = 64
 GPU_ITEMS = 16384
 SHORTEST_PART = 4096  # elements
-HEADERS: tuple[str, ...] = ("elementwise.h",)  # exponentials
+HEADERS: tuple[str, ...] = ("elementwise.h", "move.h")  # exponentials
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
 
 def wide(facts: DeviceFacts) -> int:
     """Vectors of eight columns that a work-item of a ..._columns kernel keeps."""
-    return 64 if facts.is_cpu else 1
+    return 128 if facts.is_cpu else 1
 
 
 def _log_sum_exp_defines(dtype: DType, first: bool, last: bool) -> dict[str, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import DType, dtype_of
-from webnn_cl.ops.reduce_lower import Pass, launch_pass, share_out, sum_defines
+from webnn_cl.ops.reduce_lower import Pass, launch_pass, share_out, sum_defines, wide
+from webnn_cl.ops.strided import PAST_BYTES
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
@@ -63,7 +65,10 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     x, y = node.inputs["input"], node.output
     dtype = dtype_of(x.data_type)
     step = _pass(x, node.attrs["axis"])
-    split = share_out(step, lowering.facts, dtype.size)
+    facts = lowering.facts
+    split = share_out(step, facts, dtype.size)
+    if step.outer * -(-step.inner // (8 * wide(facts))) >= facts.compute_units:
+        split = replace(split, parts=1, chunk=step.n)  # finding totals would read everything once more
     joined = sum_defines(dtype)
     totals: Arg = x
     if split.parts > 1:
@@ -72,5 +77,7 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     defines = {"X": dtype.storage, "A": joined["A"]}
     if not dtype.is_float:
         defines["INTEGER"] = ""
+    if dtype.name == "float32" and facts.is_cpu and y.desc.nbytes >= PAST_BYTES:
+        defines["PAST"] = ""
     flags = [np.int32(node.attrs["exclusive"]), np.int32(node.attrs["reversed"])]
     launch_pass(lowering, "scan", defines, (step, split), [x, y, totals], flags)

@@ -12,7 +12,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.base import BuilderBase
 from webnn_cl.ops.record import FLOATS, MAX_RANK, Operand, OpRecord, Output, register
-from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT, View, copy_view
+from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT, PAST_BYTES, View, copy_view
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SOFTMAX", "SoftmaxMixin"]
 
-WIDE = 64  # vectors of eight columns per work-item at most
+WIDE = 128  # vectors of eight columns per work-item at most
 SHORTEST_PART = 4096  # elements
+COLUMN_ITEMS = 2  # work-items per core: wide columns are read faster
 GPU_LOCAL = 64
-HEADERS = ("elementwise.h",)
+HEADERS = ("elementwise.h", "move.h")
+KEPT = 256  # vectors of eight elements of a row that wait in private memory
 # Fewer columns than this leave vectors and cores idle: such tensors are worth turning round twice.
 FEW_COLUMNS, WORTH_TURNING = 8, 1 << 15
 
@@ -65,12 +67,14 @@ def lower_softmax(node: Node, lowering: Lowering) -> None:
         _lower_rows(node, lowering, outer, n, x, tail.output, tail)
 
 
-def _kernel(node: Node, entry: str, tail: Tail, stores: bool = True) -> Kernel:
+def _kernel(node: Node, entry: str, tail: Tail, cpu: bool, stores: bool = True) -> Kernel:
     """A kernel of softmax.cl; only one that `stores` results has the epilogue."""
-    storage = dtype_of(node.output.data_type).storage
-    defines: dict[str, object] = {"X": storage, "WIDE": WIDE}
-    if storage == "float" and not tail.defines:
-        defines["WAIT_IN_RESULT"] = ""
+    desc = node.output.desc
+    defines: dict[str, object] = {"X": dtype_of(desc.data_type).storage, "WIDE": WIDE, "KEPT": KEPT if cpu else 1}
+    if desc.data_type == "float32" and not tail.defines:
+        _, n, inner = _geometry(node)
+        past = cpu and desc.nbytes >= PAST_BYTES and (inner > 1 or n <= 8 * KEPT)
+        defines["PAST" if past else "WAIT_IN_RESULT"] = ""
     sums = kernels_cl.read("exp_sums.cl")
     if not stores:
         return Kernel("softmax.cl", entry, defines, sums, HEADERS)
@@ -87,7 +91,7 @@ def _lower_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Ar
         items = min(max(rows * n * 4 // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * units)
         rows_each, local = -(-rows // items), (1,)
     args: list[Arg] = [x, y, np.int64(n), np.int64(rows), np.int64(rows_each), *tail.args]
-    kernel = _kernel(node, "softmax_rows", tail)
+    kernel = _kernel(node, "softmax_rows", tail, lowering.facts.is_cpu)
     lowering.launch(kernel, args, (-(-rows // rows_each),), local, in_place=[(x, y)])
 
 
@@ -98,19 +102,21 @@ def _lower_long_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, 
     parts = -(-n // chunk)
     found = lowering.scratch(8 * rows * parts)
     args: list[Arg] = [x, y, found, np.int64(n), np.int64(parts), np.int64(chunk)]
-    lowering.launch(_kernel(node, "softmax_parts", tail, stores=False), args, (parts, rows), (1, 1))
-    lowering.launch(_kernel(node, "softmax_join", tail), [*args, *tail.args], (parts, rows), (1, 1))
+    first = _kernel(node, "softmax_parts", tail, lowering.facts.is_cpu, stores=False)
+    lowering.launch(first, args, (parts, rows), (1, 1))
+    second = _kernel(node, "softmax_join", tail, lowering.facts.is_cpu)
+    lowering.launch(second, [*args, *tail.args], (parts, rows), (1, 1))
 
 
 def _lower_columns(node: Node, lowering: Lowering, outer: int, n: int, inner: int, tail: Tail) -> None:
     x, facts = node.inputs["input"], lowering.facts
     vectors, local = 1, (GPU_LOCAL, 1)
     if facts.is_cpu:
-        share = -(-inner * outer // (8 * ITEMS_PER_UNIT * max(facts.compute_units, 1)))
+        share = -(-inner * outer // (8 * COLUMN_ITEMS * max(facts.compute_units, 1)))
         vectors, local = min(WIDE, share), (1, 1)
     sizes = [np.int64(size) for size in (n, inner, outer, vectors)]
     args: list[Arg] = [x, tail.output, *sizes, *tail.args]
-    kernel = _kernel(node, "softmax_columns", tail)
+    kernel = _kernel(node, "softmax_columns", tail, facts.is_cpu)
     lowering.launch(kernel, args, (-(-inner // (8 * vectors)), outer), local, in_place=[(x, tail.output)])
 
 
