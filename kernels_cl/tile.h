@@ -16,10 +16,12 @@
 #if defined(__has_builtin) && !defined(__SPIR__) && !defined(__SPIR64__) && !defined(__SPIRV__)
 #if __has_builtin(__builtin_prefetch)
 #define TILE_PREFETCH(p) __builtin_prefetch(p);
+#define TILE_PREFETCH_TO_WRITE(p) __builtin_prefetch(p, 1);
 #endif
 #endif
 #ifndef TILE_PREFETCH
 #define TILE_PREFETCH(p)
+#define TILE_PREFETCH_TO_WRITE(p)
 #endif
 #define TILE_AHEAD 1024  // floats
 

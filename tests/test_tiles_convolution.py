@@ -160,7 +160,7 @@ def test_one_tap_is_a_product(context: Any, layout: str) -> None:
         check(context, draw(rng, "conv2d", **fixed), constant=rng.random() < 0.8)
 
 
-PLAIN_3X3 = {"taps": (3, 3), "groups": 1, "strides": (1, 1), "dilations": (1, 1)}
+PLAIN_3X3 = {"taps": (3, 3), "groups": 1, "strides": (1, 1)}
 WIDE_3X3 = PLAIN_3X3 | {"channels": 19, "outputs": 27}
 
 

@@ -42,7 +42,7 @@ def can_winograd(conv: Convolution) -> bool:
     """
     attrs = conv.node.attrs
     plain = conv.filter.height == conv.filter.width == 3 and conv.groups == 1
-    plain = plain and tuple(attrs["strides"]) == tuple(attrs["dilations"]) == (1, 1)
+    plain = plain and tuple(attrs["strides"]) == (1, 1)
     if not plain or not conv.node.inputs["filter"].is_constant or os.environ.get("WEBNN_CL_WINOGRAD") == "0":
         return False
     return min(conv.input.channels, conv.output.channels) >= 8
@@ -73,8 +73,10 @@ def _stream_cycles(nbytes: int, conv: Convolution, facts: DeviceFacts) -> float:
 
 
 def _tiles(conv: Convolution) -> int:
-    image = conv.output
-    return image.batch * ceil_div(image.height, TILE) * ceil_div(image.width, TILE)
+    """Tiles of all images; with dilation, pixels of equal remainder make images of their own."""
+    image, (down, apart) = conv.output, conv.node.attrs["dilations"]
+    rows = down * ceil_div(ceil_div(image.height, down), TILE)
+    return int(image.batch * rows * apart * ceil_div(ceil_div(image.width, apart), TILE))
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,12 @@ def _launch(
     for image in (conv.input, conv.output):
         args.append(dims((image.height, image.width, image.channels, image.batch)))
     top, _, left, _ = conv.node.attrs["padding"]
-    args += [dims((top, left)), np.int64(blocks.tiles), np.int64(blocks.count), np.int64(blocks.depth)]
+    args += [
+        dims((*conv.node.attrs["dilations"], top, left)),
+        np.int64(blocks.tiles),
+        np.int64(blocks.count),
+        np.int64(blocks.depth),
+    ]
     args += [np.int64(blocks.step), np.int64(blocks.panel_step), np.int32(stages), *tail.args]
     lw.launch(tile_kernel("winograd.cl", "winograd", defines, tail), args, items)
 
