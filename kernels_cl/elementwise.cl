@@ -130,3 +130,40 @@ kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, in
   }
 }
 #endif
+
+#ifdef PERIODIC
+// Two dimensions, rows shorter than a vector: the pattern of lanes repeats after eight rows, so that the offsets of its
+// at most 56 elements are computed once.
+kernel void elementwise_periodic(ARGUMENTS __global OUT *y, IDX n, IDX block, IDX inner) {
+  const IDX begin = (IDX)get_global_id(0) * block;
+  const IDX end = begin + block < n ? begin + block : n;
+  if (begin >= end) return;
+  const IDX period = 8 * inner, row = begin / inner;
+  VTYPE(OUT) result;
+  OFFSETS
+  for (IDX j = 0; j < period; j++) {
+    const IDX above = j / inner, c = j - above * inner;
+    LOCATE
+  }
+  for (IDX group = begin; group < end; group += period) {
+    for (IDX v = 0; v < period && group + v < end; v += 8) {
+      const IDX i = group + v;
+      if (i + 8 <= end) {
+        LOAD_FULL
+        CHAIN8
+        STORE8(OUT, y, i, result);
+      } else {
+        const IDX count = end - i;
+        LANE_ARRAYS
+        for (IDX j = 0; j < count; j++) {
+          LOAD_LANE
+        }
+        LOAD_TAIL
+        CHAIN8
+        STOREN(OUT, y, i, count, result);
+      }
+    }
+    STEP
+  }
+}
+#endif

@@ -146,6 +146,8 @@ def lower_chain(chain: Chain, lowering: Lowering) -> None:
     shape, accesses = _collapse(chain.output.shape, [_read(v, chain.output.shape, lowering) for v in text.inputs])
     if len(shape) <= 1 and not any(access.offset for access in accesses):
         _launch_linear(chain, text, accesses, lowering)
+    elif shape[-1] < LANES and len(shape) == 2:
+        _launch_periodic(chain, text, shape, accesses, lowering)
     elif shape[-1] < LANES:
         _launch_lanewise(chain, text, shape, accesses, lowering)
     else:
@@ -253,7 +255,7 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
     defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL")
     if text.cuts and lowering.facts.is_cpu:
         defines["STRIPS"] = strips(text.statements, text.cuts, text.types, loads.text.get("LOAD_FULL", []))
-    local = LINEAR_LOCAL if block == LANES else (1,)
+    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
     sizes = [np.int64(size), np.int64(block)]
     _launch("linear", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
 
@@ -308,8 +310,39 @@ def _launch_lanewise(
     block = _block(size, lowering)
     defines = loads.defines("LANE_ARRAYS", "LOAD_LANE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
     sizes = [np.int64(size), np.int64(block), np.int32(len(shape)), dims(shape)]
-    local = LINEAR_LOCAL if block == LANES else (1,)
+    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
     _launch("lanewise", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
+
+
+def _launch_periodic(
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+) -> None:
+    loads = _Loads()
+    packed = View.packed(shape).strides
+    for k, access in enumerate(accesses):
+        storage = dtype_of(access.value.data_type).storage
+        variable = f"const VTYPE({storage}) {PREFIX}x{k} ="
+        loads.arguments.append(f"const __global {storage} *s{k}, ")
+        loads.args.append(access.value)
+        if access.strides == packed and not access.offset:
+            loads.add(LOAD_FULL=f"{variable} LOAD8({storage}, s{k}, i);")
+            loads.add(LOAD_TAIL=f"{variable} LOADN({storage}, s{k}, i, count);")
+            continue
+        loads.arguments.append(f"const IDX f{k}, const IDX r{k}, const IDX c{k}, ")
+        loads.args += [np.int64(v) for v in (access.offset, *access.strides)]
+        loads.add(OFFSETS=f"IDX o{k} = f{k} + row * r{k}; IDX w{k}[56];", LOCATE=f"w{k}[j] = above * r{k} + c * c{k};")
+        loads.add(STEP=f"o{k} += 8 * r{k};", LANE_ARRAYS=f"CTYPE({storage}) l{k}[8] = {{0, 0, 0, 0, 0, 0, 0, 0}};")
+        loads.add(LOAD_LANE=f"l{k}[j] = LOAD({storage}, s{k}, o{k} + w{k}[v + j]);")
+        full = ", ".join(f"LOAD({storage}, s{k}, o{k} + w{k}[v + {j}])" for j in range(LANES))
+        tail = ", ".join(f"l{k}[{j}]" for j in range(LANES))
+        loads.add(LOAD_FULL=f"{variable} (VTYPE({storage}))({full});")
+        loads.add(LOAD_TAIL=f"{variable} (VTYPE({storage}))({tail});")
+    size, period = chain.output.desc.size, LANES * shape[-1]
+    block = -(-_block(size, lowering) // period) * period
+    defines = loads.defines("LANE_ARRAYS", "LOAD_LANE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP")
+    sizes = [np.int64(size), np.int64(block), np.int64(shape[-1])]
+    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
+    _launch("periodic", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
 
 
 def _walk(loads: _Loads, k: int, access: _Access, strides: Sequence[int]) -> None:
