@@ -8,8 +8,8 @@
 #define LINEAR 0             // 1: linear interpolation; 0: nearest neighbour, the lower index alone
 #endif
 #ifndef ALONG
-#define ALONG 0              // 1: inner is 1, a vector is eight columns; 0: a vector is eight inner elements. A few inner
-                             // elements are taken for columns, with tables that say so
+#define ALONG 0              // 1: inner is 1, a vector is eight columns; 0: a vector is eight inner elements. A few
+                             // inner elements are taken for columns, with tables that say so
 #endif
 #ifndef WHOLE
 #define WHOLE 0              // 1: T is an integer type; weights are whole numbers, the result is exact before rounding
@@ -21,6 +21,7 @@
 #define EXTRA_PASS
 #endif
 #ifndef EMIT
+#define EMIT(p, i, v) STORE(T, p, i, v)
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
 #define EMITN(p, i, n, v) STOREN(T, p, i, n, v)
 #endif
@@ -69,7 +70,8 @@ static inline VEC half_to_even(long8 sum, long whole) {
 #if LINEAR
 #define TABLES                                                                                   \
   const __global int *low_row, const __global int *high_row, const __global WEIGHT *row_weight,   \
-      const __global int *low_column, const __global int *high_column, const __global WEIGHT *column_weight, dims_t units
+      const __global int *low_column, const __global int *high_column, const __global WEIGHT *column_weight, \
+      dims_t units
 #define TABLES_PASS low_row, high_row, row_weight, low_column, high_column, column_weight, units
 #define BOTTOM const IDX bottom = top + (high_row[r] - low_row[r]) * pitch; const WEIGHT v = row_weight[r];
 #else
@@ -114,9 +116,10 @@ static inline OUTLINE void resample_along_item(IDX item, IDX line, ARGS EXTRA_AR
     const WIDE a = MIX_COLUMNS(WIDEN(PICK1(top, low_column)), WIDEN(PICK1(top, high_column)), t);
     const WIDE b = MIX_COLUMNS(WIDEN(PICK1(bottom, low_column)), WIDEN(PICK1(bottom, high_column)), t);
     const WIDE mixed = MIX_ROWS(a, b, v);
-    EMITN(y, at + c, 1, RESULT(mixed));
+    const VTYPE(T) one = RESULT(mixed);
+    EMIT(y, at + c, one.s0);
 #else
-    EMITN(y, at + c, 1, PICK1(top, low_column));
+    EMIT(y, at + c, LOAD(T, x, top + low_column[c]));
 #endif
   }
 }
