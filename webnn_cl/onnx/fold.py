@@ -27,12 +27,15 @@ RANDOM = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
 })  # fmt: skip
 # Slow in the reference evaluator, or better left to the device (weights stay quantized).
-COSTLY = frozenset({
-    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MatMul", "Gemm", "MatMulInteger",
-    "QLinearMatMul", "LSTM", "GRU", "RNN", "Attention", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool",
-    "GlobalMaxPool", "GlobalLpPool", "Resize", "Upsample", "GridSample", "RoiAlign", "DequantizeLinear",
-    "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "Col2Im", "DFT", "STFT",
-    "TopK", "Det",
+COSTLY = frozenset({"MatMul", "Gemm", "MatMulInteger", "DequantizeLinear", "TopK", "Det"})
+# Never part of shape arithmetic. The evaluator is slow at them and not right for all shapes: its LRN (onnx 1.23)
+# walks the batch where it should walk the channels.
+NEURAL = frozenset({
+    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "QLinearMatMul", "LSTM", "GRU", "RNN",
+    "Attention", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "MaxUnpool",
+    "Resize", "Upsample", "GridSample", "RoiAlign", "BatchNormalization", "InstanceNormalization", "LRN",
+    "LayerNormalization", "GroupNormalization", "RMSNormalization", "LpNormalization", "MeanVarianceNormalization",
+    "Col2Im", "DFT", "STFT",
 })  # fmt: skip
 CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap", "Einsum", "ImageDecoder"})
 _OUTPUT_FROM_VALUE = frozenset({"HannWindow", "HammingWindow", "BlackmanWindow"})
@@ -44,7 +47,7 @@ class NotOnHost(Refusal):
 
 def can_fold(node: Node, arrays: Sequence[Array | None]) -> bool:
     """Whether `node`, whose inputs are all known, is to be evaluated on the host."""
-    if node.op_type in RANDOM or node.op_type in CONTROL or node.domain not in ("", "ai.onnx.ml"):
+    if node.op_type in RANDOM | CONTROL | NEURAL or node.domain not in ("", "ai.onnx.ml"):
         return False
     return node.op_type not in COSTLY or sum(a.size for a in arrays if a is not None) <= SMALL
 
