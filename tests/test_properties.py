@@ -18,7 +18,7 @@ from tests.drawing import HypothesisSource, drawn_case
 
 MANY = os.environ.get("WEBNN_CL_EXAMPLES")
 PROFILE = settings(
-    max_examples=int(MANY or 10),
+    max_examples=int(MANY or 6),
     derandomize=not MANY,
     database=None,
     deadline=None,
