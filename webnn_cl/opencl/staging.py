@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ __all__ = ["Slot", "StagingPool"]
 
 KEPT_BYTES = 64 << 20
 """Most bytes that a pool keeps; beyond it a transfer gets memory of its own, dropped when it is done."""
+MAP_SECONDS = 0.01
+"""Longest wait for new pinned memory to be mapped; some runtimes map only when the device has time."""
 _SMALLEST = 1 << 16
 
 
@@ -41,6 +44,17 @@ class Slot:
     def idle(self) -> bool:
         """Whether neither the host nor the device uses it."""
         return not self._held and (self.event is None or self.event.command_execution_status <= 0)
+
+    def mapped_soon(self) -> bool:
+        """Whether a fresh slot is mapped by now, or within a moment; OperationError when it can't be."""
+        end = time.perf_counter() + MAP_SECONDS
+        while self.event is not None and self.event.command_execution_status > 0:
+            if time.perf_counter() > end:
+                return False
+            time.sleep(1e-5)
+        if self.event is not None and self.event.command_execution_status < 0:
+            raise OperationError("the device could not map pinned memory")
+        return True
 
     @property
     def size(self) -> int:
@@ -85,12 +99,19 @@ class StagingPool:
             kept = self.kept_bytes + size <= KEPT_BYTES
             slot = self._make(size if kept else nbytes)
             (self._slots if kept else self._extra).append(slot)
-            return slot.take(nbytes)
+            if slot.mapped_soon():
+                return slot.take(nbytes)
+            # The device is too busy to map: ordinary memory for now, and the slot is idle once it is mapped.
+            slot.free()
+            substitute = Slot(None, np.empty(nbytes, np.uint8))
+            self._extra.append(substitute)
+            return substitute
 
     def alone(self, nbytes: int) -> Slot:
         """A slot that the pool does not know: it lives as long as somebody has it."""
         with self._lock:
-            return self._make(nbytes)
+            slot = self._make(nbytes)
+        return slot.take(nbytes) if slot.mapped_soon() else Slot(slot, np.empty(nbytes, np.uint8))
 
     def _make(self, nbytes: int) -> Slot:
         try:
@@ -99,7 +120,10 @@ class StagingPool:
                 self._queue = cl.CommandQueue(self._context, self._device)
             buffer = allocate(self._context, nbytes, host_visible=True)
             flags = cl.map_flags.READ | cl.map_flags.WRITE
-            array, _ = cl.enqueue_map_buffer(self._queue, buffer, flags, 0, (nbytes,), np.uint8, is_blocking=True)
+            array, event = cl.enqueue_map_buffer(self._queue, buffer, flags, 0, (nbytes,), np.uint8, is_blocking=False)
+            self._queue.flush()
         except cl.Error as error:
             raise OperationError(f"no pinned memory of {nbytes} bytes on {self._device.name}: {error}") from error
-        return Slot(buffer, array)
+        slot = Slot(buffer, array)
+        slot.event = event
+        return slot
