@@ -91,6 +91,20 @@ kernel void pack_filter(const __global S *source, __global float *target, IDX ou
   }
 }
 
+// A filter whose columns are (row, column, output channel), in panels of 16 columns: [panel][input channel][16].
+// `taps` is rows, columns, output channels; `step` the strides of row, column, output channel and input channel.
+kernel void pack_blocks(const __global S *source, __global float *target, IDX inputs, dims_t taps, dims_t step) {
+  const IDX i = get_global_id(0), panel = get_global_id(1);
+  for (IDX k = 0; k < TILE_PANEL; k++) {
+    const IDX n = panel * TILE_PANEL + k, o = n % taps.d[2], column = n / taps.d[2] % taps.d[1];
+    const IDX row = n / (taps.d[2] * taps.d[1]);
+    float v = 0.0f;
+    if (row < taps.d[0])
+      v = LOAD(S, source, row * step.d[0] + column * step.d[1] + o * step.d[2] + i * step.d[3]);
+    target[(panel * inputs + i) * TILE_PANEL + k] = v;
+  }
+}
+
 // A depthwise filter with any strides: channel c's tap t goes to c * channel_pitch + t * tap_pitch.
 kernel void pack_taps(const __global S *source, __global float *target, IDX channels, IDX height, IDX width,
                       IDX channel_step, IDX row_step, IDX column_step, IDX channel_pitch, IDX tap_pitch) {

@@ -160,6 +160,21 @@ def test_one_tap_is_a_product(context: Any, layout: str) -> None:
         check(context, draw(rng, "conv2d", **fixed), constant=rng.random() < 0.8)
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_windows_that_tile_the_output(context: Any, force: Any, layout: str) -> None:
+    """Transposed convolutions as one product; one output channel leaves pairs of pixels interleaved."""
+    taken = force("blocks")
+    rng = np.random.default_rng(11)
+    for outputs in (1, 1, 2, 5, 8, 16, 24, 40):
+        for taps in ((2, 2), (3, 2), (1, 4), (2, 3)):
+            fixed = {"taps": taps, "strides": taps, "padding": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+            case = draw(rng, "conv_transpose2d", outputs=outputs, input_layout=layout, **fixed)
+            case.options["output_padding"] = (0, 0)
+            check(context, case, constant=rng.random() < 0.8)
+    assert "blocks" in taken
+    assert layout == "nchw" or set(taken) == {"blocks"}
+
+
 PLAIN_3X3 = {"taps": (3, 3), "groups": 1, "strides": (1, 1)}
 WIDE_3X3 = PLAIN_3X3 | {"channels": 19, "outputs": 27}
 

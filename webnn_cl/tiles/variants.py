@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.ops import conv_direct, gemm_direct
 from webnn_cl.ops.conv_direct import Convolution
+from webnn_cl.tiles.blocks import is_blocks, lower_blocks
 from webnn_cl.tiles.convolution import default_conv2d, is_product, lower_as_product
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
 from webnn_cl.tiles.local import (
@@ -54,7 +55,9 @@ def default_variant(node: Node, facts: DeviceFacts) -> str:
         return _default_tile(node, facts)
     if node.op.name == "conv2d":
         return default_conv2d(Convolution(node, transposed=False), facts)
-    return "rows" if node.op.name == "conv_transpose2d" else "tiles"
+    if node.op.name == "conv_transpose2d":
+        return "blocks" if is_blocks(Convolution(node, transposed=True)) else "rows"
+    return "tiles"
 
 
 def _default_tile(node: Node, facts: DeviceFacts) -> str:
@@ -95,6 +98,8 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
 def _conv_transpose2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv_transpose2d}
     if facts.is_cpu:
+        if is_blocks(Convolution(node, transposed=True)):
+            found["blocks"] = _on_convolution(lower_blocks, transposed=True)
         found["rows"] = _on_convolution(lower_rows, transposed=True)
     return found
 
