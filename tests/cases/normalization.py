@@ -46,7 +46,8 @@ def batch(
 
 
 def instance_cases() -> Iterator[Case]:
-    shapes = ((1, 1, 3, 3), (2, 3, 4, 5), (2, 17, 2, 2), (1, 2, 33, 40), (1, 2, 1, 1))
+    # Height and width of one leave batch and channel side by side.
+    shapes = ((1, 1, 3, 3), (2, 3, 4, 5), (2, 17, 2, 2), (1, 2, 33, 40), (1, 2, 1, 1), (4, 3, 1, 1), (4, 1, 1, 1))
     for data_type, shape, layout in itertools.product(FLOATS, shapes, ("nchw", "nhwc")):
         channels = (shape[1 if layout == "nchw" else 3],)
         for options in ((), ("scale",), ("bias",), ("scale", "bias")):

@@ -75,7 +75,10 @@ def _in_order(lw: Lowering, value: Value, axes: Sequence[int]) -> Buffer:
 def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index: int, channels: int) -> None:
     """One launch, or three where groups are too long for a cache or too few for the cores."""
     x, tail = node.inputs["input"], lw.tail(node)
-    groups = Groups.of(x.shape, reduced_axes(node))
+    axes = reduced_axes(node)
+    # With nothing between batch and channel their columns would be joined, and run past the end of scale and bias.
+    joined = index == BY_CHANNEL and all(x.shape[axis] == 1 for axis in axes)
+    groups = Groups.of(x.shape, axes, node.attrs["layout"].index("c") if joined else None)
     plan = plan_of(groups, channels, bool(parameters) and index == BY_REDUCED, lw.facts)
     indices = {role.upper(): index for role in parameters}
     final = {"T": dtype_of(x.data_type).storage, **indices, **plan.defines, **tail.defines}

@@ -40,14 +40,16 @@ class Groups:
     total: int
 
     @classmethod
-    def of(cls, shape: Sequence[int], axes: Sequence[int]) -> Groups:
-        """The tensor of `shape` with `axes` reduced; neighbours of one kind are joined, ones dropped."""
+    def of(cls, shape: Sequence[int], axes: Sequence[int], apart: int | None = None) -> Groups:
+        """The tensor of `shape` with `axes` reduced; neighbours of one kind are joined, but for the dimension `apart`
+        (by which scale and bias are indexed), ones dropped.
+        """
         merged: list[tuple[bool, int, int]] = []
         for axis, (extent, stride) in enumerate(zip(shape, packed_strides(shape), strict=True)):
-            if extent == 1:
+            if extent == 1 and axis != apart:
                 continue
             reduced = axis in axes
-            if merged and merged[-1][0] == reduced:
+            if merged and merged[-1][0] == reduced and axis != apart:
                 merged[-1] = (reduced, merged[-1][1] * extent, stride)
             else:
                 merged.append((reduced, extent, stride))
