@@ -1,7 +1,7 @@
 """A graph and your own pyopencl kernel on one tensor, without a copy and without waiting on the host.
 
-A convolution runs as a WebNN graph; bias and relu are a kernel of ours, enqueued on the same memory; then a second graph
-takes over.
+A convolution runs as a WebNN graph; bias and relu are a kernel of ours, enqueued on the same memory; then a second
+graph takes over.
 
 python examples/share_buffers.py
 """

@@ -72,8 +72,8 @@ static inline void sums_of(const __global T *x, IDX base, IDX i0, IDX i1, dims_t
   *squares = sum_lanes(total_squares);
 }
 
-// Of reduced elements i0..i1-1: a guess of the mean (that of the first few), how far the mean is from it, and the sum of
-// squared deviations from the mean; one pass. Where the guess was so bad that squares cancel, a second one.
+// Of reduced elements i0..i1-1: a guess of the mean (that of the first few), how far the mean is from it, and the sum
+// of squared deviations from the mean; one pass. Where the guess was so bad that squares cancel, a second one.
 static inline void statistics(const __global T *x, IDX base, IDX i0, IDX i1, dims_t shape, dims_t strides, float *guess,
                               float *distance, float *deviations) {
   float sum, squares;

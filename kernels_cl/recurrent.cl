@@ -1,6 +1,6 @@
 // Steps of GRU and LSTM. What the input contributes is computed for all steps before ("pre"); a step adds what the
-// hidden state contributes, panel by panel of eight hidden units, and applies the gates. State is float, its rows padded
-// to whole blocks of eight units.
+// hidden state contributes, panel by panel of eight hidden units, and applies the gates. State is float, its rows
+// padded to whole blocks of eight units.
 
 #ifndef T
 #define T float              // storage type of initial states and results
@@ -164,12 +164,13 @@ static inline void put(__global T *p, IDX at, IDX left, VEC v) {
 #endif
 }
 
-// pre, panels, new_panels: see recurrent_pack.cl. extra: bias of gate n's recurrent product (GRU that resets after it), or
-// peephole weights of gates i f o (LSTM), packed likewise. state: two copies of [direction][row][unit], read from one and
-// written to the other by turns; update, reset: one copy each. last, last_cell, sequence: results.
+// pre, panels, new_panels: see recurrent_pack.cl. extra: bias of gate n's recurrent product (GRU that resets after it),
+// or peephole weights of gates i f o (LSTM), packed likewise. state: two copies of [direction][row][unit], read from
+// one and written to the other by turns; update, reset: one copy each. last, last_cell, sequence: results.
 #define ARGS                                                                                                    \
   const __global float *pre, const __global float *panels, const __global float *extra, RESET_ARGS               \
-      __global float *state, CELL_ARGS __global T *last, LAST_CELL_ARG __global T *sequence, dims_t sizes, dims_t options
+      __global float *state, CELL_ARGS __global T *last, LAST_CELL_ARG __global T *sequence, dims_t sizes,       \
+      dims_t options
 #define PASS pre, panels, extra, RESET_PASS state, CELL_PASS last, LAST_CELL_PASS sequence, sizes, options
 
 #define WHERE                                                                                                     \

@@ -5,8 +5,8 @@
 #define T float              // storage type of the filter
 #endif
 
-// shape: of y, whose dimensions `i` and `o` are input and output channels; x is the same but for o, which it has `groups`
-// times fewer of. Work-items: elements of y.
+// shape: of y, whose dimensions `i` and `o` are input and output channels; x is the same but for o, which it has
+// `groups` times fewer of. Work-items: elements of y.
 kernel void spread_groups(const __global T *x, __global T *y, dims_t shape, int i, int o, IDX groups, IDX size) {
   const IDX at = get_global_id(0);
   if (at >= size) return;

@@ -10,7 +10,7 @@ import pytest
 import webnn_cl
 from webnn_cl import CustomOp, InvalidStateError, MLTypeError, OperationError
 
-SWISH = dict(inputs=("x", "scale"), outputs=("y",), body="y[i] = x[i] / (1.0f + exp(-x[i])) * scale[0];")
+SWISH = {"inputs": ("x", "scale"), "outputs": ("y",), "body": "y[i] = x[i] / (1.0f + exp(-x[i])) * scale[0];"}
 
 
 def swish(x: np.ndarray, scale: float) -> np.ndarray:
@@ -60,7 +60,8 @@ def test_several_outputs_types_shapes_params_header_defines(ctx, x):
         outputs=("positive", "count"),
         header="static inline float clip(float v) { return v > LIMIT ? LIMIT : v; }",
         defines={"LIMIT": "1.0f"},
-        body="positive[i] = x[i] > 0 ? clip(x[i]) * gain : 0.0f;\nif (i == 0) { int n = 0; for (long k = 0; k < x_SIZE; k++) "
+        body="positive[i] = x[i] > 0 ? clip(x[i]) * gain : 0.0f;\n"
+        "if (i == 0) { int n = 0; for (long k = 0; k < x_SIZE; k++) "
         "n += x[k] > 0; count[0] = n + bonus; }",
         params={"gain": "float32", "bonus": "int32"},
         output_shapes=lambda x: [x.shape, ()],
@@ -132,7 +133,8 @@ def test_source_without_the_kernel(ctx, x):
 
 def test_source_is_the_whole_text(ctx, x):
     text = CustomOp("swish_scale", **SWISH).source(ctx.create_tensor((2, 3)), ctx.create_tensor((1,)))
-    assert "kernel void user_swish_scale(const __global float *x, const __global float *scale, __global float *y" in text
+    signature = "kernel void user_swish_scale(const __global float *x, const __global float *scale, __global float *y"
+    assert signature in text
     assert SWISH["body"] in text
     import pyopencl as cl
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 import numpy as np
@@ -98,7 +97,8 @@ def _reinterpret(raw: Array, desc: TensorDesc) -> Array:
 
 def _native(array: Array) -> Array:
     """C-contiguous and in the machine's byte order (the shape of 0-D arrays kept)."""
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
+    native: Array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
+    return native
 
 
 def _kind(data: object) -> str:

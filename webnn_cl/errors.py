@@ -14,7 +14,7 @@ class MLTypeError(MLError, TypeError, ValueError):
 
 
 class InvalidStateError(MLError, RuntimeError):
-    """The object can't do that now: builder already built, context lost, graph destroyed, tensor leased, forked child."""
+    """The object can't do that now: builder built already, context lost, graph destroyed, tensor leased, a fork."""
 
 
 class NotSupportedError(MLError, RuntimeError):

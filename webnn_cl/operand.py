@@ -54,7 +54,7 @@ class MLOperand:
         elif isinstance(other, (int, float, np.number)) and not isinstance(other, bool):
             right = builder.constant(cast(float, other), data_type=self.data_type)
         else:
-            return NotImplemented
+            return cast(MLOperand, NotImplemented)
         a, b = (right, self) if swapped else (self, right)
         return cast(MLOperand, getattr(builder, method)(a, b))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
@@ -22,12 +22,13 @@ from webnn_cl.ops.record import MAX_RANK
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
     from webnn_cl.opencl.facts import DeviceFacts
+    from webnn_cl.opencl.memory import Storage
     from webnn_cl.tensor import MLTensor
 
 __all__ = ["CustomOp"]
 
 Descs = Mapping[str, TensorDesc]
-Sizes = Union[int, Sequence[int], Callable[..., int | Sequence[int]], None]
+Sizes = int | Sequence[int] | Callable[..., int | Sequence[int]] | None
 DEFAULT_LOCAL = 64
 
 
@@ -192,11 +193,11 @@ class CustomOp:
         for name, tensor in written.items():
             if tensor._desc != out_descs[name]:
                 raise argument_error(f"CustomOp {self.name}", name, tensor._desc, out_descs[name])
-            if tensor._storage.read_only:
+            if self._storage(name, tensor).read_only:
                 raise argument_error(f"CustomOp {self.name}", name, "read-only memory", "a writable buffer")
         scalars = self._arguments(out_descs, params or {})
         kernel = self._built(context._cl, context._cl_device, context._facts, in_descs, out_descs)
-        storages = [t._storage for t in (*read.values(), *written.values())]
+        storages = [self._storage(n, t) for n, t in (*read.items(), *written.items())]
         sizes = self._sizes(in_descs, out_descs)
         guard = self._guard(in_descs, out_descs)
 
@@ -219,6 +220,13 @@ class CustomOp:
         if not tensor.exportable:
             raise argument_error(where, name, "a tensor made without exportable=True", "exportable tensors")
         return tensor
+
+    def _storage(self, name: str, tensor: MLTensor) -> Storage:
+        """The memory of `tensor`, which another thread may have destroyed since it was checked."""
+        storage: Storage | None = getattr(tensor, "_storage", None)
+        if storage is None:
+            raise argument_error(f"CustomOp {self.name}", name, "a destroyed tensor", "live tensors")
+        return storage
 
     def _check_tensors(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
         where = f"CustomOp {self.name}"

@@ -25,7 +25,10 @@ def body_source(
     outputs: Mapping[str, TensorDesc],
     params: Mapping[str, str],
 ) -> str:
-    """A whole kernel `entry` around `body` of operator `name`: index ``i`` over the first output's ``_count`` elements, one work-item each."""
+    """A whole kernel `entry` around `body` of operator `name`.
+
+    One work-item per element ``i`` of the first output, which has ``_count``.
+    """
     return "\n".join(
         [
             f"kernel void {entry}({_signature(inputs, outputs, params)}, const long _count) {{",

@@ -7,7 +7,7 @@ import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class Call:
     def _number(self, argument: str, given: object) -> int | float:
         if isinstance(given, (bool, np.bool_)) or not isinstance(given, (numbers.Real, np.number)):
             raise self.error(argument, repr(given), "a number")
-        return int(given) if isinstance(given, (int, np.integer)) else float(given)  # type: ignore[arg-type]
+        return int(given) if isinstance(given, (int, np.integer)) else float(cast(Any, given))
 
     def f64_list(self, argument: str, given: object, *, length: int) -> tuple[float, ...]:
         """A sequence of exactly `length` finite numbers."""
