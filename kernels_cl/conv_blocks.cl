@@ -45,19 +45,21 @@
 #define EACH8(v) {v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7}
 
 // in: height, width, channels, images. taps: rows, columns, output channels. A work-item: `rows_per_item` rows of the
-// input, counted through all images, and one panel.
-static inline TILE_OUTLINE void conv_blocks_item(IDX item0, IDX item1, const __global float *x, const __global float *w,
+// input, counted through all images, with all panels for each, so that the results of a row are still in the cache
+// when other columns join them.
+static inline TILE_OUTLINE void conv_blocks_item(IDX item0, const __global float *x, const __global float *w,
                                                  BIAS_ARGS __global T *y, dims_t in, dims_t taps,
                                                  IDX rows_per_item EXTRA_ARGS) {
   const IDX outputs = taps.d[2], columns = taps.d[0] * taps.d[1] * outputs, pitch = in.d[1] * taps.d[1] * outputs;
-  const IDX n = item0 * TILE_PANEL, count = TILE_MIN((IDX)TILE_PANEL, columns - n);
-  const IDX row_begin = item1 * rows_per_item, row_end = TILE_MIN(in.d[0] * in.d[3], row_begin + rows_per_item);
-  const __global float *b = w + n * in.d[2];
-  float start[16];
-  for (IDX k = 0; k < 16; k++) start[k] = k < count ? BIAS((n + k) % outputs) : 0.0f;
-  const float8 start_low = *(const float8_u *)start, start_high = *(const float8_u *)(start + 8);
-  for (IDX row = row_begin; row < row_end; row++) {
-    const __global float *from = x + row * in.d[1] * in.d[2];
+  const IDX panels = (columns + TILE_PANEL - 1) / TILE_PANEL;
+  const IDX row_begin = item0 * rows_per_item, row_end = TILE_MIN(in.d[0] * in.d[3], row_begin + rows_per_item);
+  for (IDX pass = row_begin * panels; pass < row_end * panels; pass++) {
+    const IDX row = pass / panels, n = (pass - row * panels) * TILE_PANEL;
+    const IDX count = TILE_MIN((IDX)TILE_PANEL, columns - n);
+    const __global float *from = x + row * in.d[1] * in.d[2], *b = w + n * in.d[2];
+    float start[16];
+    for (IDX k = 0; k < 16; k++) start[k] = k < count ? BIAS((n + k) % outputs) : 0.0f;
+    const float8 start_low = *(const float8_u *)start, start_high = *(const float8_u *)(start + 8);
 #if PAIRS
     for (IDX j = 0; j < in.d[1]; j += 8) {
       TILE_ROWS8(START8)
@@ -81,6 +83,16 @@ static inline TILE_OUTLINE void conv_blocks_item(IDX item0, IDX item1, const __g
       }
     }
 #else
+    // Pieces of at most eight columns that belong to one tap: where each begins, and where its results go.
+    IDX piece_begin[TILE_PANEL + 1], piece_to[TILE_PANEL], piece_count = 0;
+    for (IDX k = 0; k < count; piece_count++) {
+      const IDX tap = (n + k) / outputs, o = n + k - tap * outputs, up = tap / taps.d[1], across = tap - up * taps.d[1];
+      piece_begin[piece_count] = k;
+      piece_to[piece_count] = (row * taps.d[0] + up) * pitch + across * outputs + o;
+      k += TILE_MIN((IDX)8, TILE_MIN(count - k, outputs - o));
+      piece_begin[piece_count + 1] = k;
+    }
+    const IDX pixel_step = taps.d[1] * outputs;
     for (IDX j = 0; j < in.d[1]; j += 6) {
       // Eight floats beyond the last row may be read with a piece, none is used.
       float t[6 * 16 + 8];
@@ -89,21 +101,15 @@ static inline TILE_OUTLINE void conv_blocks_item(IDX item0, IDX item1, const __g
       TILE_MULTIPLY(16, TILE_ROWS6, b, in.d[2])
       TILE_ROWS6(KEEP16)
       const IDX pixels = TILE_MIN((IDX)6, in.d[1] - j);
-      // Pieces of at most eight columns that belong to one tap.
-      for (IDX k = 0; k < count;) {
-        const IDX column = n + k, tap = column / outputs, o = column - tap * outputs;
-        const IDX piece = TILE_MIN((IDX)8, TILE_MIN(count - k, outputs - o));
-        const IDX up = tap / taps.d[1], across = tap - up * taps.d[1];
-        IDX to = (row * taps.d[0] + up) * pitch + (j * taps.d[1] + across) * outputs + o;
-        for (IDX r = 0; r < pixels; r++, to += taps.d[1] * outputs) {
-          const float8 v = *(const float8_u *)(t + 16 * r + k);
-          if (piece == 8) {
-            EMIT8(y, to, v);
-          } else {
-            EMITN(y, to, piece, v);
-          }
+      for (IDX i = 0; i < piece_count; i++) {
+        const float *from_t = t + piece_begin[i];
+        const IDX piece = piece_begin[i + 1] - piece_begin[i];
+        IDX to = piece_to[i] + j * pixel_step;
+        if (piece == 8) {
+          for (IDX r = 0; r < pixels; r++, to += pixel_step) EMIT8(y, to, *(const float8_u *)(from_t + 16 * r));
+        } else {
+          for (IDX r = 0; r < pixels; r++, to += pixel_step) EMITN(y, to, piece, *(const float8_u *)(from_t + 16 * r));
         }
-        k += piece;
       }
     }
 #endif
@@ -112,5 +118,5 @@ static inline TILE_OUTLINE void conv_blocks_item(IDX item0, IDX item1, const __g
 
 kernel void conv_blocks(const __global float *x, const __global float *w, BIAS_ARGS __global T *y, dims_t in,
                         dims_t taps, IDX rows_per_item EXTRA_ARGS) {
-  conv_blocks_item(get_global_id(0), get_global_id(1), x, w, BIAS_PASS y, in, taps, rows_per_item EXTRA_PASS);
+  conv_blocks_item(get_global_id(0), x, w, BIAS_PASS y, in, taps, rows_per_item EXTRA_PASS);
 }

@@ -44,12 +44,12 @@ def lower_blocks(conv: Convolution, lw: Lowering) -> None:
     }
     bias: list[Arg] = [inputs["bias"]] if "bias" in inputs else []
     rows = image.height * image.batch
-    each = pieces(rows, 2.0 * image.width * image.channels * PANEL, lw.facts)
+    each = pieces(rows, 2.0 * image.width * image.channels * columns, lw.facts)
     args: list[Arg] = [channels_last(conv, lw), _packed(conv, lw), *bias, tail.output]
     args.append(dims((image.height, image.width, image.channels, image.batch)))
     args += [dims((taps.height, taps.width, outputs)), np.int64(each), *tail.args]
     kernel = tile_kernel("conv_blocks.cl", "conv_blocks", defines, tail)
-    lw.launch(kernel, args, (ceil_div(columns, PANEL), ceil_div(rows, each)))
+    lw.launch(kernel, args, (ceil_div(rows, each),))
 
 
 def _packed(conv: Convolution, lw: Lowering) -> Buffer:
