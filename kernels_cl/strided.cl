@@ -9,18 +9,18 @@
 #define COPY MOVE_PAST
 #define SPREAD FILL_PAST
 #define PUT(p, i, v) PUT_PAST(E8, (p) + (i), v)
-#define READY(p) ON_LINE(p)
 #else
 #define COPY MOVE
 #define SPREAD FILL
 #define PUT(p, i, v) PUT_EIGHT(E, p, i, v)
-#define READY(p) 1
 #endif
 
 // n elements `step` apart from x on, to consecutive ones from y on.
 static inline void gather_run(__global E *y, const __global E *x, IDX step, IDX n) {
   IDX i = 0;
-  for (; i < n && !READY(y + i); i++) y[i] = x[i * step];
+#ifdef PAST
+  for (; i < n && !ON_LINE(y + i); i++) y[i] = x[i * step];
+#endif
   if (step == -1) {
     for (; i + 8 <= n; i += 8) PUT(y, i, EIGHT_OF(E, x, -i - 7).s76543210);
   } else {
