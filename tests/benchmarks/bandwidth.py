@@ -89,7 +89,7 @@ def run(device: str | None, rounds: int) -> dict[str, Any]:
             context.queue.finish()
 
         runs = {name: Run(context, name) for name in OPERATORS}
-        times = in_turns({"copy": copy, **runs}, rounds)
+        times = in_turns({"copy": copy, **runs}, rounds, settle=0)
         base = 2 * NBYTES / times["copy"]
         print(f"  copy {base / 1e9:.1f} GB/s (read + write)")
         shares = {name: runs[name].bytes / times[name] / base for name in runs}

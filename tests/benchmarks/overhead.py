@@ -74,7 +74,7 @@ def dispatch(device: str | None, rounds: int) -> dict[str, float]:
         calls = {
             "chain raw": raw(chain), "chain": ours(chain), "tiny raw": raw(tiny), "tiny": ours(tiny),
         }  # fmt: skip
-        times = in_turns(calls, rounds, warmup=20)
+        times = in_turns(calls, rounds, warmup=20, settle=0)
     for name, seconds in times.items():
         print(f"  {name:10} {seconds * 1e6:8.1f} us")
     result = {"chain": times["chain"] / times["chain raw"], "tiny": times["tiny"] / times["tiny raw"]}

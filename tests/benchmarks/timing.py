@@ -9,11 +9,18 @@ from collections.abc import Callable, Mapping
 __all__ = ["in_turns"]
 
 
-def in_turns(calls: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2) -> dict[str, float]:
+# Thread pools go on spinning for some milliseconds after a call; nobody's turn begins before they sleep.
+SETTLE_SECONDS = 0.03
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2, settle: float = SETTLE_SECONDS
+) -> dict[str, float]:
     """Median seconds of each call; all take one turn per round, so that a slow moment hits them alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + warmup):
         for name, call in calls.items():
+            time.sleep(settle)
             start = time.perf_counter()
             call()
             if turn >= warmup:
