@@ -85,7 +85,8 @@ class ConvolutionMixin(BuilderBase):
         Raises:
             MLTypeError: data types, ranks, options or channel counts that don't fit, or an empty output.
 
-        W3C WebNN, "The conv2d() method".
+        W3C WebNN, "The conv2d() method". Padding counts as zeros; a weight that is infinite or NaN may give NaN where it
+        meets padding.
         """
         call = self._call(CONV2D, label)
         x, w = call.operand("input", input), call.operand("filter", filter)
