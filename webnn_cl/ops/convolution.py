@@ -85,7 +85,7 @@ class ConvolutionMixin(BuilderBase):
         Raises:
             MLTypeError: data types, ranks, options or channel counts that don't fit, or an empty output.
 
-        W3C WebNN, "The conv2d() method". Padding counts as zeros; a weight that is infinite or NaN may give NaN where it
+        W3C WebNN, "The conv2d() method". Padding counts as zeros; an infinite or NaN weight may give NaN where it
         meets padding.
         """
         call = self._call(CONV2D, label)
