@@ -88,16 +88,14 @@ class _Simplifier(Rewriter):
     # Batch normalization --------------------------------------------------------------------------------------
 
     def _normalization(self, node: Node) -> bool:
-        """Batch normalization by constants: into the filter of a convolution before it, else element-wise."""
+        """Batch normalization by constants, into the filter of the convolution before it."""
         statistics = [v for r, v in node.inputs.items() if r != "input"]
         if node.op.name != "batch_normalization" or node.output.data_type != "float32":
             return False
         if not all(v.is_constant for v in statistics):
             return False
         before = node.inputs["input"].producer
-        if before is None or not self._into_convolution(before, node):
-            self._elementwise(node)
-        return True
+        return before is not None and self._into_convolution(before, node)
 
     def _factor(self, node: Node) -> Value:
         """scale / sqrt(variance + epsilon), one per channel."""
@@ -106,20 +104,6 @@ class _Simplifier(Rewriter):
         spread = self._op("sqrt", input=self._op("add", a=variance, b=epsilon))
         scale = node.inputs.get("scale")
         return self._op("div", a=self.get(scale) if scale is not None else _scalar(1.0), b=spread)
-
-    def _elementwise(self, node: Node) -> None:
-        """(x - mean) * factor + bias."""
-        x, axis = self.get(node.inputs["input"]), node.attrs["axis"]
-        tail = (1,) * (x.desc.rank - axis - 1)
-
-        def channels(value: Value) -> Value:
-            return self.reshape(value, (value.desc.size, *tail))
-
-        result = self._op("sub", a=x, b=channels(self.get(node.inputs["mean"])))
-        result = self._op("mul", a=result, b=channels(self._factor(node)))
-        if "bias" in node.inputs:
-            result = self._op("add", a=result, b=channels(self.get(node.inputs["bias"])))
-        self.new[node.output] = result
 
     def _into_convolution(self, before: Node, node: Node) -> bool:
         """conv(x, w) normalized = conv(x, w * factor) + ((bias - mean) * factor + shift), the sums folded at build."""
