@@ -7,6 +7,10 @@
 #ifndef T
 #define T float
 #endif
+// Storage type of packed panels.
+#ifndef W
+#define W float
+#endif
 // Columns that one work-item of gemv_columns sums, a multiple of 8.
 #ifndef COLUMNS
 #define COLUMNS 256
@@ -28,7 +32,7 @@
 // y[m, n] = sum over k of a[m, k] * w[k, n]; a is float32 rows, w packed in panels (gemm.cl). Each panel is read from
 // memory for the first row and from the cache for the others.
 static inline TILE_OUTLINE void gemv_panels_item(IDX item0, IDX item1, IDX item2, const __global float *a,
-                                                 const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+                                                 const __global W *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
                                                  IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch,
                                                  dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
   const IDX end = TILE_MIN((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(item0 + 1) * panels_per_item);
@@ -37,25 +41,26 @@ static inline TILE_OUTLINE void gemv_panels_item(IDX item0, IDX item1, IDX item2
   for (IDX panel = item0 * panels_per_item; panel < end; panel++) {
     const IDX n = panel * TILE_PANEL, columns = TILE_MIN((IDX)TILE_PANEL, N - n);
     for (IDX m = 0; m < M; m++) {
-      const __global float *x = a + m * lda, *b = w + panel * K * TILE_PANEL;
+      const __global float *x = a + m * lda;
+      const __global W *b = w + panel * K * TILE_PANEL;
       float8 low = PRODUCT_START(n, columns), high = PRODUCT_START(n + 8, columns - 8);
       for (IDX k = 0; k < K;) {
         // Four sums a column: one alone would wait for itself.
         float8 p0 = 0.0f, q0 = 0.0f, p1 = 0.0f, q1 = 0.0f, p2 = 0.0f, q2 = 0.0f, p3 = 0.0f, q3 = 0.0f;
         const IDX stop = TILE_MIN(K, k + 4 * TILE_RUN);
         for (; k + 4 <= stop; k += 4, b += 4 * TILE_PANEL) {
-          p0 = p0 + x[k] * TILE_B(b, 0);
-          q0 = q0 + x[k] * TILE_B(b, 8);
-          p1 = p1 + x[k + 1] * TILE_B(b, 16);
-          q1 = q1 + x[k + 1] * TILE_B(b, 24);
-          p2 = p2 + x[k + 2] * TILE_B(b, 32);
-          q2 = q2 + x[k + 2] * TILE_B(b, 40);
-          p3 = p3 + x[k + 3] * TILE_B(b, 48);
-          q3 = q3 + x[k + 3] * TILE_B(b, 56);
+          p0 = p0 + x[k] * ALOAD8(W, b, 0);
+          q0 = q0 + x[k] * ALOAD8(W, b, 8);
+          p1 = p1 + x[k + 1] * ALOAD8(W, b, 16);
+          q1 = q1 + x[k + 1] * ALOAD8(W, b, 24);
+          p2 = p2 + x[k + 2] * ALOAD8(W, b, 32);
+          q2 = q2 + x[k + 2] * ALOAD8(W, b, 40);
+          p3 = p3 + x[k + 3] * ALOAD8(W, b, 48);
+          q3 = q3 + x[k + 3] * ALOAD8(W, b, 56);
         }
         for (; k < stop; k++, b += TILE_PANEL) {
-          p0 = p0 + x[k] * TILE_B(b, 0);
-          q0 = q0 + x[k] * TILE_B(b, 8);
+          p0 = p0 + x[k] * ALOAD8(W, b, 0);
+          q0 = q0 + x[k] * ALOAD8(W, b, 8);
         }
         low = low + ((p0 + p1) + (p2 + p3));
         high = high + ((q0 + q1) + (q2 + q3));
@@ -72,7 +77,7 @@ static inline TILE_OUTLINE void gemv_panels_item(IDX item0, IDX item1, IDX item2
   }
 }
 
-kernel void gemv_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
+kernel void gemv_panels(const __global float *a, const __global W *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
                         IDX K, IDX lda, IDX panels_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
                         float alpha EXTRA_ARGS) {
   gemv_panels_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, lda,

@@ -1,17 +1,21 @@
-// Packing into the layouts that the CPU kernels of tile.h read: always to float32, from storage type S.
+// Packing into the layouts that the CPU kernels of tile.h read, from storage type S.
 
 // Storage type of the source.
 #ifndef S
 #define S float
 #endif
+// Storage type of packed matrices: float, or half where reading them is what takes the time.
+#ifndef D
+#define D float
+#endif
 
 // [matrix][k][n] to panels [matrix][n / 16][k][16]; columns beyond the last are zero.
-kernel void pack_columns(const __global S *source, __global float *target, IDX K, IDX N, IDX k_per_item) {
+kernel void pack_columns(const __global S *source, __global D *target, IDX K, IDX N, IDX k_per_item) {
   const IDX n = get_global_id(0) * TILE_PANEL, count = N - n;
   const IDX k_end = min(K, (IDX)(get_global_id(1) + 1) * k_per_item);
   const __global S *from = source + get_global_id(2) * K * N + n;
   const IDX panel = get_global_id(2) * ((N + TILE_PANEL - 1) / TILE_PANEL) + get_global_id(0);
-  __global float *to = target + panel * K * TILE_PANEL;
+  __global D *to = target + panel * K * TILE_PANEL;
   for (IDX k = get_global_id(1) * k_per_item; k < k_end; k++) {
     float8 low = 0.0f, high = 0.0f;
     if (count >= TILE_PANEL) {
@@ -23,8 +27,8 @@ kernel void pack_columns(const __global S *source, __global float *target, IDX K
     } else {
       low = LOADN(S, from, k * N, count);
     }
-    ASTORE8(float, to, k * TILE_PANEL, low);
-    ASTORE8(float, to, k * TILE_PANEL + 8, high);
+    ASTORE8(D, to, k * TILE_PANEL, low);
+    ASTORE8(D, to, k * TILE_PANEL + 8, high);
   }
 }
 
@@ -32,11 +36,11 @@ kernel void pack_columns(const __global S *source, __global float *target, IDX K
 //   (i / width) * block + j * pitch + i % width        (width a multiple of 8)
 // within its matrix of `target_size` elements. With width 16 these are the panels of a transposed operand, with a
 // width above `I` a transposed matrix. With `pad`, lanes from I to the next multiple of 8 are written as zeros.
-kernel void pack_transposed(const __global S *source, __global float *target, IDX I, IDX J, IDX width, IDX block,
+kernel void pack_transposed(const __global S *source, __global D *target, IDX I, IDX J, IDX width, IDX block,
                             IDX pitch, IDX target_size, int pad, IDX j_per_item) {
   const IDX i = get_global_id(0) * 8, count = min((IDX)8, I - i);
   const __global S *from = source + get_global_id(2) * I * J + i * J;
-  __global float *to = target + get_global_id(2) * target_size + (i / width) * block + i % width;
+  __global D *to = target + get_global_id(2) * target_size + (i / width) * block + i % width;
   const IDX j_end = min(J, (IDX)(get_global_id(1) + 1) * j_per_item);
   IDX j = get_global_id(1) * j_per_item;
   if (count == 8) {
@@ -45,23 +49,23 @@ kernel void pack_transposed(const __global S *source, __global float *target, ID
       float8 d3 = LOAD8(S, from, 3 * J + j), d4 = LOAD8(S, from, 4 * J + j), d5 = LOAD8(S, from, 5 * J + j);
       float8 d6 = LOAD8(S, from, 6 * J + j), d7 = LOAD8(S, from, 7 * J + j);
       TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
-      __global float *t = to + j * pitch;
-      STORE8(float, t, 0, d0);
-      STORE8(float, t, pitch, d1);
-      STORE8(float, t, 2 * pitch, d2);
-      STORE8(float, t, 3 * pitch, d3);
-      STORE8(float, t, 4 * pitch, d4);
-      STORE8(float, t, 5 * pitch, d5);
-      STORE8(float, t, 6 * pitch, d6);
-      STORE8(float, t, 7 * pitch, d7);
+      __global D *t = to + j * pitch;
+      STORE8(D, t, 0, d0);
+      STORE8(D, t, pitch, d1);
+      STORE8(D, t, 2 * pitch, d2);
+      STORE8(D, t, 3 * pitch, d3);
+      STORE8(D, t, 4 * pitch, d4);
+      STORE8(D, t, 5 * pitch, d5);
+      STORE8(D, t, 6 * pitch, d6);
+      STORE8(D, t, 7 * pitch, d7);
     }
   }
   for (; j < j_end; j++) {
     const float8 v = count > 0 ? GATHER8(S, from, j, J, count) : (float8)(0.0f);
     if (pad || count == 8) {
-      STORE8(float, to, j * pitch, v);
+      STORE8(D, to, j * pitch, v);
     } else {
-      STOREN(float, to, j * pitch, count, v);
+      STOREN(D, to, j * pitch, count, v);
     }
   }
 }

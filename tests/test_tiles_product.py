@@ -157,3 +157,14 @@ def test_nothing_outside_a_tensor_is_used_or_written(context: Any, b_transpose: 
         host = np.empty(whole.size, np.uint8)
         cl.enqueue_copy(context.queue, host, whole)
         assert (host[:4096] == 0xFF).all() and (host[4096 + out.nbytes :] == 0xFF).all()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_float16_weights_of_few_rows_stay_float16(context: Any, transposed: bool) -> None:
+    k, n = 200, 64
+    w = random(*((n, k) if transposed else (k, n)), data_type="float16")
+    for rows, nbytes in ((1, 2), (64, 4)):  # read once, or many times
+        builder = context.create_graph_builder()
+        x = builder.input("x", (rows, k), "float16")
+        graph = builder.build({"y": builder.gemm(x, builder.constant(w), b_transpose=transposed)})
+        assert graph._executable.constant_bytes == nbytes * k * n

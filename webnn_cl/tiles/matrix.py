@@ -122,7 +122,7 @@ class Product:
         strides = broadcast_strides(self.c_shape or self.c.shape, (self.m, self.n))
         return strides[::-1] if swapped else strides
 
-    def kernel(self, template: str, entry: str, swapped: bool = False, **defines: int) -> Kernel:
+    def kernel(self, template: str, entry: str, swapped: bool = False, **defines: object) -> Kernel:
         """The kernel of `template` for this product's types, addend (HAS_C of tile.h) and epilogue."""
         has_c = 0
         if self.c is not None:
@@ -174,13 +174,15 @@ def _lower_columns(p: Product, lw: Lowering) -> None:
 def lower_panels(p: Product, lw: Lowering) -> None:
     """Register tiles over rows of a and packed panels of b."""
     panels = ceil_div(p.n, PANEL)
-    a, w = rows_of_a(p, lw), panels_of_b(p, lw)
+    # A product of few rows takes as long as reading b does.
+    storage = p.storage if p.m <= FEW_ROWS and p.b.is_constant else "float"
+    a, w = rows_of_a(p, lw), panels_of_b(p, lw, storage)
     stack = [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha), *p.tail.args]
     sizes = [np.int64(v) for v in (p.m, p.n, p.k, p.k)]
     matrices = math.prod(p.batch)
     if p.m <= FEW_ROWS:
         each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
-        kernel = p.kernel("gemv.cl", "gemv_panels")
+        kernel = p.kernel("gemv.cl", "gemv_panels", W=storage)
         args: list[Arg] = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(each), *stack]
         lw.launch(kernel, args, (ceil_div(panels, each), 1, matrices))
         return
@@ -229,21 +231,23 @@ def rows_of_a(p: Product, lw: Lowering) -> Value | Buffer:
     return lw.packed(p.a, ("rows", p.k, p.m), 4 * count * p.k * p.m, emit)
 
 
-def panels_of_b(p: Product, lw: Lowering) -> Buffer:
-    """b in panels of 16 columns, packed once if it is a constant."""
+def panels_of_b(p: Product, lw: Lowering, storage: str = "float") -> Buffer:
+    """b in panels of 16 columns, kept as `storage`; packed once if it is a constant."""
     count, panels = math.prod(p.b_batch), ceil_div(p.n, PANEL)
     size = panels * p.k * PANEL
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
         if p.b_transposed:
-            transpose(lw, source, target, count, (p.n, p.k), Blocks(PANEL, PANEL * p.k, PANEL, size, pad=True))
+            blocks = Blocks(PANEL, PANEL * p.k, PANEL, size, pad=True)
+            transpose(lw, source, target, count, (p.n, p.k), blocks, storage)
             return
         each = max(1, min(p.k, 1024))
-        kernel = tile_kernel("pack.cl", "pack_columns", {"S": dtype_of(source.data_type).storage})
+        kernel = tile_kernel("pack.cl", "pack_columns", _storages(source, storage))
         args: list[Arg] = [source, target, np.int64(p.k), np.int64(p.n), np.int64(each)]
         lw.launch(kernel, args, (panels, ceil_div(p.k, each), count))
 
-    return lw.packed(p.b, ("panels", p.k, p.n, p.b_transposed), 4 * count * size, emit)
+    nbytes = 2 if storage == "half" else 4
+    return lw.packed(p.b, ("panels", storage, p.k, p.n, p.b_transposed), nbytes * count * size, emit)
 
 
 @dataclass(frozen=True)
@@ -258,13 +262,24 @@ class Blocks:
 
 
 def transpose(
-    lw: Lowering, source: Value, target: Buffer, count: int, extents: tuple[int, int], blocks: Blocks
+    lw: Lowering,
+    source: Value,
+    target: Buffer,
+    count: int,
+    extents: tuple[int, int],
+    blocks: Blocks,
+    storage: str = "float",
 ) -> None:
     """Launch pack_transposed (pack.cl) on `count` matrices of `extents`."""
     i, j = extents
     each = max(8, min(j, 1024))
-    kernel = tile_kernel("pack.cl", "pack_transposed", {"S": dtype_of(source.data_type).storage})
+    kernel = tile_kernel("pack.cl", "pack_transposed", _storages(source, storage))
     numbers = [np.int64(v) for v in (i, j, blocks.width, blocks.block, blocks.pitch, blocks.size)]
     args: list[Arg] = [source, target, *numbers, np.int32(blocks.pad), np.int64(each)]
     rows = ceil_div(i, blocks.width) * blocks.width if blocks.pad else i
     lw.launch(kernel, args, (ceil_div(rows, 8), ceil_div(j, each), count))
+
+
+def _storages(source: Value, packed: str) -> dict[str, str]:
+    """The types S and D of pack.cl."""
+    return {"S": dtype_of(source.data_type).storage, "D": packed}
