@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
@@ -90,6 +91,14 @@ def dims(values: Sequence[int]) -> bytes:
     return np.array([*values, *[0] * (8 - len(values))], dtype=np.int64).tobytes()
 
 
+def _within(local: tuple[int, ...], limit: int) -> tuple[int, ...]:
+    """`local` with its largest extents halved until it has at most `limit` work-items."""
+    while math.prod(local) > max(limit, 1):
+        largest = local.index(max(local))
+        local = (*local[:largest], local[largest] // 2, *local[largest + 1 :])
+    return local
+
+
 def copy_view(lowering: Lowering, source: Value, view: View, target: Value, size: int) -> None:
     """Write `view` of `source` into `target` (the kernel's home imports this module)."""
     from webnn_cl.ops import strided
@@ -133,10 +142,13 @@ class Lowering:
         """Enqueue `kernel` at every dispatch (or once at build, inside `packed`).
 
         `global_size` is rounded up to a multiple of `local_size` (default: one work-item a group, register
-        kernels of CPUs), so kernels check their bounds. `in_place` names pairs (input, output) that the kernel
-        reads and writes at the same element only, each element's reads before its write.
+        kernels of CPUs; less than asked for where the device's limit is lower), so kernels check their bounds.
+        `in_place` names pairs (input, output) that the kernel reads and writes at the same element only, each
+        element's reads before its write.
         """
         local = tuple(local_size) if local_size is not None else (1,) * len(global_size)
+        if math.prod(local) > self.facts.max_work_group_size and not kernel.isolated:
+            local = _within(local, self.facts.max_work_group_size)
         rounded = tuple(-(-g // n) * n for g, n in zip(global_size, local, strict=True))
         resolved = tuple(self.buffer(a) if isinstance(a, Value) else a for a in args)
         pairs = tuple((self._resolve(a), self._resolve(b)) for a, b in in_place)

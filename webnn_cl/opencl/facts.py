@@ -33,6 +33,12 @@ def _takes_cpu_kernels(kind: str) -> bool:
     return given == "cpu" if given in ("cpu", "gpu") else "cpu" in kind.split("+")
 
 
+def _group_multiple(device: Any) -> int:
+    """OpenCL 3.0 tells, vendors' extensions did before; what a kernel would tell is only known once it is built."""
+    names = ("preferred_work_group_size_multiple", "warp_size_nv", "wavefront_width_amd")
+    return next((n for name in names if (n := int(ask(device, name, 0))) > 0), 32)
+
+
 @dataclass(frozen=True)
 class DeviceFacts:
     """Facts about one OpenCL device; a number the runtime reports as 0 means unknown.
@@ -40,6 +46,7 @@ class DeviceFacts:
     `is_cpu` is true when the device counts itself among the CPUs (simulators may claim more types at once); it
     chooses the family of kernels, and WEBNN_CL_KERNELS=cpu or =gpu overrules it.
     `mem_base_align_bytes` is the alignment that an offset into a buffer needs to become a sub-buffer.
+    `group_multiple` is the number of work-items that execute together (a warp, a wavefront, a subgroup).
     `key` is a stable text of platform, device and driver version, for caches and tuning tables.
     """
 
@@ -63,6 +70,7 @@ class DeviceFacts:
     opencl_c_version: str
     extensions: frozenset[str]
     key: str
+    group_multiple: int = 32
 
     @classmethod
     def of(cls, device: Any) -> DeviceFacts:
@@ -96,4 +104,5 @@ class DeviceFacts:
             opencl_c_version=str(ask(device, "opencl_c_version", "")).strip(),
             extensions=extensions,
             key=" / ".join(names),
+            group_multiple=_group_multiple(device),
         )

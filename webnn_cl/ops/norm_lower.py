@@ -9,6 +9,7 @@ import numpy as np
 
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.norm_groups import lower_norm_by_groups
 from webnn_cl.ops.norm_plan import Groups, Plan, plan_of
 from webnn_cl.ops.spatial import Image
 from webnn_cl.ops.strided import View, copy_view
@@ -73,12 +74,15 @@ def _in_order(lw: Lowering, value: Value, axes: Sequence[int]) -> Buffer:
 
 
 def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index: int, channels: int) -> None:
-    """One launch, or three where groups are too long for a cache or too few for the cores."""
+    """One launch, or several where groups are too long for a cache or too few for the cores."""
     x, tail = node.inputs["input"], lw.tail(node)
     axes = reduced_axes(node)
     # With nothing between batch and channel their columns would be joined, and run past the end of scale and bias.
     joined = index == BY_CHANNEL and all(x.shape[axis] == 1 for axis in axes)
     groups = Groups.of(x.shape, axes, node.attrs["layout"].index("c") if joined else None)
+    if not lw.facts.is_cpu:
+        lower_norm_by_groups(node, lw, groups, parameters, index, channels)
+        return
     plan = plan_of(groups, channels, bool(parameters) and index == BY_REDUCED, lw.facts)
     indices = {role.upper(): index for role in parameters}
     final = {"T": dtype_of(x.data_type).storage, **indices, **plan.defines, **tail.defines}
@@ -87,11 +91,11 @@ def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index
     operands: list[Arg] = [x, *(parameters[role] for role in ("scale", "bias") if role in parameters), tail.output]
     if plan.chunks == 1:
         kernel = Kernel(plan.template, plan.entry, final, tail.code, headers)
-        lw.launch(kernel, [*operands, *layout, np.float32(node.attrs["epsilon"]), *tail.args], plan.grid, plan.local)
+        lw.launch(kernel, [*operands, *layout, np.float32(node.attrs["epsilon"]), *tail.args], plan.grid)
         return
     stats = _launch_statistics(node, lw, plan, layout)
     kernel = Kernel(plan.template, f"{plan.entry}_apply", final | {"STAGE": 3}, tail.code, headers)
-    lw.launch(kernel, [*operands, stats, *layout, *tail.args], plan.grid, plan.local)
+    lw.launch(kernel, [*operands, stats, *layout, *tail.args], plan.grid)
 
 
 def _launch_statistics(node: Node, lw: Lowering, plan: Plan, layout: Sequence[Arg]) -> Buffer:
@@ -100,7 +104,7 @@ def _launch_statistics(node: Node, lw: Lowering, plan: Plan, layout: Sequence[Ar
     defines = {"T": dtype_of(x.data_type).storage, **plan.defines}
     parts, stats = lw.scratch(4 * plan.stat_floats * plan.chunks), lw.scratch(4 * plan.stat_floats)
     chunks = Kernel(plan.template, f"{plan.entry}_chunks", defines | {"STAGE": 1}, headers=("norm.h",))
-    lw.launch(chunks, [x, parts, *layout], plan.grid, plan.local)
+    lw.launch(chunks, [x, parts, *layout], plan.grid)
     combine = Kernel(plan.template, f"{plan.entry}_combine", defines | {"STAGE": 2}, headers=("norm.h",))
-    lw.launch(combine, [parts, stats, plan.sizes, np.float32(node.attrs["epsilon"])], plan.stat_grid, plan.stat_local)
+    lw.launch(combine, [parts, stats, plan.sizes, np.float32(node.attrs["epsilon"])], plan.stat_grid)
     return stats

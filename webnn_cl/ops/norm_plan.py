@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.lower import dims
 from webnn_cl.ops.strided import packed_strides
-from webnn_cl.ops.work import GPU_LOCAL, local_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg
@@ -27,7 +26,6 @@ SHORT = 64  # rows of columns that are never cut
 ITEM, ITEMS_PER_CORE = 1 << 14, 4
 # Beyond so many elements a row, scale and bias fall out of the first cache: several rows share their loads.
 LONG_ROW = 2560
-GPU_GROUP = 128  # work-items of a work-group that shares a row
 
 
 @dataclass(frozen=True)
@@ -84,22 +82,17 @@ class Groups:
 
 @dataclass(frozen=True)
 class Plan:
-    """The kernels (template and entry), their argument `sizes` and defines, chunks of a group, work-items and local
-    size of the passes and of the combination of statistics, and floats of one set of these.
+    """The kernels (template and entry), their argument `sizes` and defines, chunks of a group, work-items of the
+    passes and of the combination of statistics, and floats of one set of these.
     """
 
     entry: str
     sizes: bytes
     chunks: int
     grid: tuple[int, ...]
-    local: tuple[int, ...]
     stat_grid: tuple[int, ...] = ()
     stat_floats: int = 0
     defines: dict[str, object] = field(default_factory=dict)
-
-    @property
-    def stat_local(self) -> tuple[int, ...]:
-        return self.local[: len(self.stat_grid)]
 
     @property
     def template(self) -> str:
@@ -110,17 +103,7 @@ def plan_of(groups: Groups, channels: int, by_element: bool, facts: DeviceFacts)
     """The plan for `groups` on a device; `by_element`: scale or bias have a value for each element of a group."""
     if groups.columns:
         return _columns(groups, facts)
-    if not facts.is_cpu and groups.elements >= GPU_GROUP and groups.groups >= facts.compute_units:
-        return _group(groups, channels, facts)
     return _rows(groups, channels, by_element, facts)
-
-
-def _group(groups: Groups, channels: int, facts: DeviceFacts) -> Plan:
-    items = GPU_GROUP
-    while items > facts.max_work_group_size:
-        items //= 2
-    sizes = dims((groups.elements, groups.groups, channels))
-    return Plan("norm_group", sizes, 1, (groups.groups * items,), (items,), defines={"ITEMS": items})
 
 
 def _rows(groups: Groups, channels: int, by_element: bool, facts: DeviceFacts) -> Plan:
@@ -129,28 +112,26 @@ def _rows(groups: Groups, channels: int, by_element: bool, facts: DeviceFacts) -
     whole = n <= CHUNK or (n <= WHOLE and count >= items)
     chunk = n if whole else CHUNK
     chunks = -(-n // chunk)
-    each = max(1, min(ITEM // n, count // items)) if facts.is_cpu else 1
+    each = max(1, min(ITEM // n, count // items))
     sizes = dims((n, count, channels, chunk, chunks, each))
     rows = 4 if whole and by_element and n > LONG_ROW else 1
     grid = (-(-count // each),) if whole else (chunks, count)
-    local = local_of(facts, len(grid))
-    return Plan("norm_rows", sizes, chunks, grid, local, (count,), 3 * count, {"ROWS": rows})
+    return Plan("norm_rows", sizes, chunks, grid, (count,), 3 * count, {"ROWS": rows})
 
 
 def _columns(groups: Groups, facts: DeviceFacts) -> Plan:
     n, outer, pitch = groups.elements, groups.groups, -(-groups.width // LANES) * LANES
-    items = ITEMS_PER_CORE * (facts.compute_units or 8) * (1 if facts.is_cpu else GPU_LOCAL)
-    width = min(pitch, WIDEST if facts.is_cpu else LANES)
+    items = ITEMS_PER_CORE * (facts.compute_units or 8)
+    width = min(pitch, WIDEST)
     while width > 4 * LANES and (n * width > WHOLE or -(-pitch // width) * outer < items):
         width = -(-width // 2 // LANES) * LANES
     whole = n <= SHORT or (n * width <= WHOLE and -(-pitch // width) * outer >= items)
-    if not whole and facts.is_cpu:
+    if not whole:
         width = min(pitch, WIDEST)
     blocks = -(-pitch // width)
     chunk = n if whole else max(SHORT, min(8 * CHUNK // width, -(-n * blocks * outer // items)))
     chunks = -(-n // chunk)
     sizes = dims((n, groups.total, pitch, chunk, chunks, width))
-    local = local_of(facts, 3)
-    defines: dict[str, object] = {"VECTORS": (WIDEST if facts.is_cpu else LANES) // LANES}
+    defines: dict[str, object] = {"VECTORS": WIDEST // LANES}
     grid = (blocks, chunks, outer)
-    return Plan("norm_columns", sizes, chunks, grid, local, (pitch // LANES, outer), 3 * pitch * outer, defines)
+    return Plan("norm_columns", sizes, chunks, grid, (pitch // LANES, outer), 3 * pitch * outer, defines)

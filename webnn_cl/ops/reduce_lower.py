@@ -12,6 +12,7 @@ import numpy as np
 import kernels_cl
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import DType, dtype_of
+from webnn_cl.ops.groups import Share, launch_lines, share_of
 from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ __all__ = [
     "sum_defines",
 ]
 
-GPU_LOCAL = 64
-GPU_ITEMS = 16384
 SHORTEST_PART = 4096  # elements
+WIDE = 128  # vectors of eight columns that a work-item of a ..._columns kernel keeps
 HEADERS: tuple[str, ...] = ("elementwise.h", "move.h")  # exponentials
 
 
@@ -89,19 +89,24 @@ def passes(shape: Sequence[int], axes: Sequence[int]) -> list[Pass]:
 
 def share_out(step: Pass, facts: DeviceFacts, size: int) -> Split:
     """Work for every core: whole reductions where there are many, parts of them where there are few."""
-    columns = 8 * wide(facts)
+    if not facts.is_cpu:
+        share = group_share(step, facts)
+        return Split(1, share.parts, share.chunk)
+    columns = 8 * WIDE
     units = -(-step.inner // columns)
     total = step.outer * step.n * step.inner
-    if facts.is_cpu:
-        items = min(max(total * size // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * max(facts.compute_units, 1))
-    else:
-        items = min(max(total // SHORTEST_PART, 1), GPU_ITEMS)
+    items = min(max(total * size // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * max(facts.compute_units, 1))
     parts = min(items // (step.outer * units), step.n * min(step.inner, columns) // SHORTEST_PART, step.n)
     if parts > 1:
         chunk = -(-step.n // parts)
         chunk = -(-chunk // 32) * 32 if step.inner == 1 else chunk
         return Split(1, -(-step.n // chunk), chunk)
-    return Split(max(step.outer * units // items, 1) if facts.is_cpu else 1, 1, step.n)
+    return Split(max(step.outer * units // items, 1), 1, step.n)
+
+
+def group_share(step: Pass, facts: DeviceFacts) -> Share:
+    """How the work-groups of a GPU share `step`."""
+    return share_of(step.result_size, step.n, step.inner == 1, facts)
 
 
 # What each operator computes --------------------------------------------------------------------------------
@@ -227,11 +232,6 @@ def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
         source = target
 
 
-def wide(facts: DeviceFacts) -> int:
-    """Vectors of eight columns that a work-item of a ..._columns kernel keeps."""
-    return 128 if facts.is_cpu else 1
-
-
 def _log_sum_exp_defines(dtype: DType, first: bool, last: bool) -> dict[str, str]:
     return {"X": dtype.storage if first else "float", "Y": dtype.storage if last else "float"}
 
@@ -245,23 +245,29 @@ def launch_pass(
     more: Sequence[np.generic] = (),
     tail: Tail | None = None,
 ) -> None:
-    """Launch ``<template>_rows`` or ``<template>_columns``; `more` are its last arguments, `tail` is its epilogue."""
+    """Launch ``<template>_rows``, ``<template>_columns``, or for GPUs ``<template>_local``; `more` are its last
+    arguments, `tail` is its epilogue.
+    """
     step, split = work
-    facts = lowering.facts
+    sizes: tuple[int, ...]
+    if not lowering.facts.is_cpu:
+        share = group_share(step, lowering.facts)
+        share = share if split.parts > 1 else share.whole(step.n)
+        sizes = (step.n, step.inner, step.result_size)
+        launch_lines(lowering, f"{template}_local", defines, share, [*buffers, *map(np.int64, sizes)], more, tail)
+        return
     outer_items = -(-step.outer // split.outer_each)
     shares = (split.outer_each, split.parts, split.chunk)
-    sizes: tuple[int, ...]
     if step.inner == 1:
         entry, sizes = f"{template}_rows", (step.n, step.outer, *shares)
         grid: tuple[int, ...] = (outer_items, split.parts)
     else:
         entry, sizes = f"{template}_columns", (step.n, step.inner, step.outer, *shares)
-        grid = (-(-step.inner // (8 * wide(facts))), split.parts, outer_items)
-        defines = {**defines, "WIDE": wide(facts)}
+        grid = (-(-step.inner // (8 * WIDE)), split.parts, outer_items)
+        defines = {**defines, "WIDE": WIDE}
     args = [*buffers, *map(np.int64, sizes), *more]
     code, headers = kernels_cl.read("exp_sums.cl") if template == "log_sum_exp" else "", HEADERS
     if tail is not None:
         defines, code, headers = {**defines, **tail.defines}, code + tail.code, (*HEADERS, *tail.headers)
         args += tail.args
-    local = (1 if facts.is_cpu else GPU_LOCAL, *[1] * (len(grid) - 1))
-    lowering.launch(Kernel(f"{template}.cl", entry, defines, code, headers), args, grid, local)
+    lowering.launch(Kernel(f"{template}.cl", entry, defines, code, headers), args, grid)

@@ -10,7 +10,7 @@ import numpy as np
 
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import DType, dtype_of
-from webnn_cl.ops.reduce_lower import Pass, launch_pass, share_out, sum_defines, wide
+from webnn_cl.ops.reduce_lower import WIDE, Pass, launch_pass, share_out, sum_defines
 from webnn_cl.ops.strided import PAST_BYTES
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     step = _pass(x, node.attrs["axis"])
     facts = lowering.facts
     split = share_out(step, facts, dtype.size)
-    if step.outer * -(-step.inner // (8 * wide(facts))) >= facts.compute_units:
+    if facts.is_cpu and step.outer * -(-step.inner // (8 * WIDE)) >= facts.compute_units:
         split = replace(split, parts=1, chunk=step.n)  # finding totals would read everything once more
     joined = sum_defines(dtype)
     totals: Arg = x

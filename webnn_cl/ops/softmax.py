@@ -12,6 +12,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.base import BuilderBase
 from webnn_cl.ops.record import FLOATS, MAX_RANK, Operand, OpRecord, Output, register
+from webnn_cl.ops.softmax_groups import lower_softmax_by_groups
 from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT, PAST_BYTES, View, copy_view
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def lower_softmax(node: Node, lowering: Lowering) -> None:
     outer, n, inner = _geometry(node)
     x, tail = node.inputs["input"], lowering.tail(node)
     size = dtype_of(x.data_type).size
-    if _turns(n, inner):
+    if not lowering.facts.is_cpu:
+        lower_softmax_by_groups(node, lowering, (outer, n, inner))
+    elif _turns(n, inner):
         turned, result = lowering.scratch(x.desc.nbytes), lowering.scratch(x.desc.nbytes)
         shape = (outer, n, inner)
         copy_view(lowering, x, View.packed(shape).transposed((0, 2, 1)), turned, size)
