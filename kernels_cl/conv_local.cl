@@ -1,4 +1,4 @@
-// conv2d on GPUs as an implicit product: pixels x (taps, input channels) x output channels of one group and image,
+// conv2d and conv_transpose2d on GPUs as an implicit product: pixels x (taps, input channels) x output channels of one group and image,
 // accumulated in float32. Both layouts, every filter layout by strides; local_tiles.h says how a group works.
 
 #ifndef T
@@ -14,6 +14,10 @@
 // 1: channels are contiguous in the images (nhwc), 0: columns are (nchw). The contiguous one runs along x of a group.
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 1
+#endif
+// 1: transposed convolution, as a gather over the taps that reach a pixel.
+#ifndef TRANSPOSED
+#define TRANSPOSED 0
 #endif
 #ifndef HAS_BIAS
 #define HAS_BIAS 0
@@ -62,9 +66,17 @@ kernel void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT _
       const int k = CHANNELS_LAST ? t % LOCAL_TK : t / TILE_P, i = CHANNELS_LAST ? t / LOCAL_TK : t % TILE_P;
       const IDX p = p0 + i, tap = (k0 + k) / inputs, channel = (k0 + k) - tap * inputs;
       const IDX kr = tap / taps.d[1], kc = tap - kr * taps.d[1];
+#if TRANSPOSED
+      const IDX reach = p / out.d[1] + window.d[4] - kr * window.d[2], row = reach / window.d[0];
+      const IDX reach_w = p % out.d[1] + window.d[5] - kc * window.d[3], column = reach_w / window.d[1];
+      const bool met = row * window.d[0] == reach && column * window.d[1] == reach_w;
+#else
       const IDX row = p / out.d[1] * window.d[0] + kr * window.d[2] - window.d[4];
       const IDX column = p % out.d[1] * window.d[1] + kc * window.d[3] - window.d[5];
-      const bool inside = p < pixels && k0 + k < K && row >= 0 && row < in.d[0] && column >= 0 && column < in.d[1];
+      const bool met = true;
+#endif
+      const bool inside =
+          p < pixels && k0 + k < K && met && row >= 0 && row < in.d[0] && column >= 0 && column < in.d[1];
       const float v = inside ? LOAD(T, x, channel * in.d[3] + row * in.d[4] + column * in.d[5]) : 0.0f;
       if (CHANNELS_LAST) as[k][i] = v; else bs[k][i] = v;
     }

@@ -38,9 +38,13 @@
 #if ALONE
 #define AT(i) (base + (i) * strides.d[7])
 #else
-#define AT(i) (base + norm_offset(i, shape, strides, 4, 7))
+#define AT(i) (base + scattered_offset(i, shape, strides))
 #endif
 #define LOAD_TILE EACH_KEPT v[j] = INSIDE ? LOAD(T, x, AT(i + j * depth)) - guess : 0.0f;
+
+static inline OUTLINE IDX scattered_offset(IDX i, dims_t shape, dims_t strides) {
+  return norm_offset(i, shape, strides, 4, 7);
+}
 
 #if STAGE == 1
 #define OPERANDS const __global T *x, __global float *found,

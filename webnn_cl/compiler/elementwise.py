@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from webnn_cl.compiler.elementwise_items import launch_items
 from webnn_cl.compiler.ir import Node, Value
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
@@ -25,10 +26,7 @@ __all__ = ["Chain", "chain_text", "lower_chain"]
 LANES = 8
 # Chains are put into kernels with variables of their own.
 PREFIX = "k_"
-# GPUs: few distinct local sizes.
-LINEAR_LOCAL = (64,)
-ROWS_LOCAL = ((64, 1), (8, 8), (1, 64))
-# CPUs: elements of a work-item, and work-items for a core (so that a busy core doesn't hold up the rest).
+# Elements of a work-item, and work-items for a core (so that a busy core doesn't hold up the rest).
 MIN_RUN, MAX_RUN = 512, 8192
 ITEMS_PER_UNIT = 4
 
@@ -124,7 +122,7 @@ def _parameter(text: ChainText, value: int | float, data_type: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Access:
+class Access:
     """How one input is read: strides over the collapsed output shape (last one is the inner dimension)."""
 
     value: Value
@@ -139,12 +137,15 @@ class _Access:
 def lower_chain(chain: Chain, lowering: Lowering) -> None:
     """One launch for `chain`.
 
-    Linear where every input lies like the output or is one element; else rows of the inner dimension, or, where that
-    is shorter than a vector, lane by lane.
+    On GPUs an element at a time (elementwise_items.py). On CPUs linear where every input lies like the output or is
+    one element; else rows of the inner dimension, or, where that is shorter than a vector, lane by lane.
     """
-    text = chain_text(chain.nodes, LANES)
+    cpu = lowering.facts.is_cpu
+    text = chain_text(chain.nodes, LANES if cpu else 1)
     shape, accesses = _collapse(chain.output.shape, [_read(v, chain.output.shape, lowering) for v in text.inputs])
-    if len(shape) <= 1 and not any(access.offset for access in accesses):
+    if not cpu:
+        launch_items(chain, text, shape, accesses, lowering, _in_place(chain, accesses, lowering))
+    elif len(shape) <= 1 and not any(access.offset for access in accesses):
         _launch_linear(chain, text, accesses, lowering)
     elif shape[-1] < LANES and len(shape) == 2:
         _launch_periodic(chain, text, shape, accesses, lowering)
@@ -176,7 +177,7 @@ def _read(value: Value, target: tuple[int, ...], lowering: Lowering) -> tuple[Va
     return value, View(target, broadcast_strides(value.shape, target))
 
 
-def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tuple[tuple[int, ...], list[_Access]]:
+def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tuple[tuple[int, ...], list[Access]]:
     """Drop dimensions of one, join neighbours that every input walks as one."""
     columns = [view.strides for _, view in inputs]
     dims_: list[int] = []
@@ -193,11 +194,11 @@ def _collapse(shape: Sequence[int], inputs: Sequence[tuple[Value, View]]) -> tup
             steps.append(step)
     if not dims_:
         dims_, steps = [1], [[1] * len(columns)]
-    accesses = [_Access(v, tuple(step[k] for step in steps), view.offset) for k, (v, view) in enumerate(inputs)]
+    accesses = [Access(v, tuple(step[k] for step in steps), view.offset) for k, (v, view) in enumerate(inputs)]
     return tuple(dims_), accesses
 
 
-def _in_place(chain: Chain, accesses: Sequence[_Access], lowering: Lowering) -> list[tuple[Arg, Arg]]:
+def _in_place(chain: Chain, accesses: Sequence[Access], lowering: Lowering) -> list[tuple[Arg, Arg]]:
     """Operands whose memory the output may take over: read element by element, and by nothing else otherwise."""
     output = chain.output
     elsewhere = {lowering.buffer(a.value) for a in accesses if not _walks_alike(a, output)}
@@ -208,7 +209,7 @@ def _in_place(chain: Chain, accesses: Sequence[_Access], lowering: Lowering) -> 
     ]
 
 
-def _walks_alike(access: _Access, output: Value) -> bool:
+def _walks_alike(access: Access, output: Value) -> bool:
     """Whether element i of the output needs element i of the input and no other."""
     if access.offset or access.value.desc.size != output.desc.size:
         return False
@@ -238,7 +239,7 @@ class _Loads:
         return {name: " ".join(self.text.get(name, [])) for name in names}
 
 
-def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], lowering: Lowering) -> None:
+def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[Access], lowering: Lowering) -> None:
     loads = _Loads()
     for k, access in enumerate(accesses):
         storage = dtype_of(access.value.data_type).storage
@@ -253,15 +254,14 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[_Access], l
     size = chain.output.desc.size
     block = _block(size, lowering)
     defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL")
-    if text.cuts and lowering.facts.is_cpu:
+    if text.cuts:
         defines["STRIPS"] = strips(text.statements, text.cuts, text.types, loads.text.get("LOAD_FULL", []))
-    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
     sizes = [np.int64(size), np.int64(block)]
-    _launch("linear", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
+    _launch("linear", chain, text, accesses, loads, defines, sizes, (-(-size // block),), lowering)
 
 
 def _launch_rows(
-    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[Access], lowering: Lowering
 ) -> None:
     loads = _Loads()
     for k, access in enumerate(accesses):
@@ -280,15 +280,15 @@ def _launch_rows(
             loads.add(LOAD_TAIL=f"{variable} GATHER8({storage}, s{k}, o{k} + i * g{k}, g{k}, count);")
     inner, outer = shape[-1], shape[:-1]
     rows = math.prod(outer)
-    columns, height, local = _tile(inner, rows, lowering)
+    columns, height = _tile(inner, rows, lowering)
     defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
     sizes = [np.int64(v) for v in (inner, rows, columns, height)] + [np.int32(len(outer)), dims(outer)]
     grid = (-(-inner // columns), -(-rows // height))
-    _launch("rows", chain, text, accesses, loads, defines, sizes, grid, local, lowering)
+    _launch("rows", chain, text, accesses, loads, defines, sizes, grid, lowering)
 
 
 def _launch_lanewise(
-    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[Access], lowering: Lowering
 ) -> None:
     loads = _Loads()
     packed = View.packed(shape).strides
@@ -310,12 +310,11 @@ def _launch_lanewise(
     block = _block(size, lowering)
     defines = loads.defines("LANE_ARRAYS", "LOAD_LANE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
     sizes = [np.int64(size), np.int64(block), np.int32(len(shape)), dims(shape)]
-    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
-    _launch("lanewise", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
+    _launch("lanewise", chain, text, accesses, loads, defines, sizes, (-(-size // block),), lowering)
 
 
 def _launch_periodic(
-    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[_Access], lowering: Lowering
+    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[Access], lowering: Lowering
 ) -> None:
     loads = _Loads()
     packed = View.packed(shape).strides
@@ -341,11 +340,10 @@ def _launch_periodic(
     block = -(-_block(size, lowering) // period) * period
     defines = loads.defines("LANE_ARRAYS", "LOAD_LANE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP")
     sizes = [np.int64(size), np.int64(block), np.int64(shape[-1])]
-    local = (1,) if lowering.facts.is_cpu else LINEAR_LOCAL
-    _launch("periodic", chain, text, accesses, loads, defines, sizes, (-(-size // block),), local, lowering)
+    _launch("periodic", chain, text, accesses, loads, defines, sizes, (-(-size // block),), lowering)
 
 
-def _walk(loads: _Loads, k: int, access: _Access, strides: Sequence[int]) -> None:
+def _walk(loads: _Loads, k: int, access: Access, strides: Sequence[int]) -> None:
     """Arguments of an input that is walked over dimensions, and the text that keeps its offset."""
     storage = dtype_of(access.value.data_type).storage
     loads.arguments.append(f"const __global {storage} *s{k}, const IDX f{k}, const dims_t t{k}, ")
@@ -358,12 +356,11 @@ def _launch(
     kind: str,
     chain: Chain,
     text: ChainText,
-    accesses: Sequence[_Access],
+    accesses: Sequence[Access],
     loads: _Loads,
     defines: dict[str, str],
     sizes: Sequence[Arg],
     grid: tuple[int, ...],
-    local: tuple[int, ...],
     lowering: Lowering,
 ) -> None:
     scalars = "".join(f"const {type_} {name}, " for name, type_, _ in text.parameters)
@@ -375,13 +372,11 @@ def _launch(
     }
     kernel = Kernel("elementwise.cl", f"elementwise_{kind}", defines, "\n".join(text.code), ("elementwise.h",))
     args = [*loads.args, *(value for _, _, value in text.parameters), chain.output, *sizes]
-    lowering.launch(kernel, args, grid, local, _in_place(chain, accesses, lowering))
+    lowering.launch(kernel, args, grid, in_place=_in_place(chain, accesses, lowering))
 
 
 def _block(size: int, lowering: Lowering) -> int:
-    """Elements of a work-item: on a CPU a run of vectors, but work for every core."""
-    if not lowering.facts.is_cpu:
-        return LANES
+    """Elements of a work-item: a run of vectors, but work for every core."""
     return _run(size, 1, lowering)
 
 
@@ -392,10 +387,7 @@ def _run(size: int, times: int, lowering: Lowering) -> int:
     return -(-share // LANES) * LANES
 
 
-def _tile(inner: int, rows: int, lowering: Lowering) -> tuple[int, int, tuple[int, int]]:
-    """Columns and rows of a work-item of the rows kernel, and the local size."""
-    blocks = -(-inner // LANES)
-    if not lowering.facts.is_cpu:
-        return LANES, 1, ROWS_LOCAL[0] if blocks >= 64 else ROWS_LOCAL[1] if blocks >= 8 else ROWS_LOCAL[2]
+def _tile(inner: int, rows: int, lowering: Lowering) -> tuple[int, int]:
+    """Columns and rows of a work-item of the rows kernel."""
     columns = _run(inner, rows, lowering)
-    return columns, max(1, _run(inner * rows, 1, lowering) // min(columns, inner)), (1, 1)
+    return columns, max(1, _run(inner * rows, 1, lowering) // min(columns, inner))

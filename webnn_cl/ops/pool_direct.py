@@ -9,9 +9,9 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.expansion import Expansion
+from webnn_cl.ops.image_items import lower_pool_items
 from webnn_cl.ops.record import REGISTRY
 from webnn_cl.ops.spatial import Image
-from webnn_cl.ops.work import local_of
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -40,6 +40,9 @@ def expand_global_pool(node: Node) -> list[Node]:
 
 def lower_pool(node: Node, lw: Lowering) -> None:
     """One launch: eight neighbouring pixels at a time where rows are contiguous, else eight channels."""
+    if not lw.facts.is_cpu:
+        lower_pool_items(node, lw, MODES[node.op.name])
+        return
     attrs, x, tail = node.attrs, node.inputs["input"], lw.tail(node)
     image, output = Image.of(x.shape, attrs["layout"]), Image.of(node.output.shape, attrs["layout"])
     planar = image.layout == "nchw"
@@ -55,15 +58,14 @@ def lower_pool(node: Node, lw: Lowering) -> None:
     }
     entry = "pool_planar" if planar else "pool_channels"
     kernel = Kernel("pool_direct.cl", entry, defines, kernels_cl.read("window8.cl") + tail.code, tail.headers)
-    item = ITEM if lw.facts.is_cpu else 1
     if planar:
         planes = image.batch * image.channels
-        each = max(1, min(output.height, item // (taps * -(-output.width // 8))))
+        each = max(1, min(output.height, ITEM // (taps * -(-output.width // 8))))
         extents = dims((*sizes, planes, x.desc.size, each))
         grid = (-(-output.height // each), planes)
     else:
-        each = max(1, min(output.width, item // (taps * -(-image.channels // 8))))
+        each = max(1, min(output.width, ITEM // (taps * -(-image.channels // 8))))
         extents = dims((*sizes, image.batch, image.channels, each))
         grid = (-(-output.width // each), image.batch * output.height)
     args: list[Arg] = [x, tail.output, extents, window, *tail.args]
-    lw.launch(kernel, args, grid, local_of(lw.facts, 2))
+    lw.launch(kernel, args, grid)

@@ -17,6 +17,7 @@ import numpy as np
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.copy_groups import copy_by_groups
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -203,7 +204,9 @@ def copy_view(lowering: Lowering, source: Arg, view: View, target: Arg, size: in
     if not small.shape:
         small = View((1,), (1,), small.offset)
     turned = _turned_axis(small)
-    if turned is None:
+    if not lowering.facts.is_cpu:
+        copy_by_groups(lowering, source, small, target, size, turned)
+    elif turned is None:
         _copy_rows(lowering, source, small, target, size)
     else:
         _copy_turned(lowering, source, small, target, size, turned)
@@ -253,8 +256,6 @@ def _copy_turned(lowering: Lowering, source: Arg, view: View, target: Arg, size:
 
 def _turn_blocks(facts: DeviceFacts, down: int, across: int, outer: int, past: bool) -> tuple[int, int]:
     """Extents of a work-item's block in the source's and in the target's contiguous dimension."""
-    if not facts.is_cpu:
-        return TURN_SMALLEST, TURN_SMALLEST
     if past:
         return TURN_PAST
     items, block = ITEMS_PER_UNIT // 2 * max(facts.compute_units, 1), TURN_LARGEST

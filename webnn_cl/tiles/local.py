@@ -118,7 +118,7 @@ def lower_local_product(product: Product, lw: Lowering, tile: LocalTile) -> None
 
 
 def conv_extents(conv: Convolution) -> tuple[int, int, int]:
-    """Rows, columns and stack of the product that a conv2d is."""
+    """Rows, columns and stack of the product that a conv2d or conv_transpose2d is."""
     output = conv.output
     pixels, outputs = output.height * output.width, conv.outputs_a_group
     rows, columns = (pixels, outputs) if output.layout == "nhwc" else (outputs, pixels)
@@ -126,12 +126,13 @@ def conv_extents(conv: Convolution) -> tuple[int, int, int]:
 
 
 def lower_local_conv(conv: Convolution, lw: Lowering, tile: LocalTile) -> None:
-    """Launch a conv2d with `tile`."""
+    """Launch a conv2d or conv_transpose2d with `tile`."""
     rows, columns, stack = conv_extents(conv)
     inputs, tail = conv.node.inputs, lw.tail(conv.node)
     bias = [inputs["bias"]] if "bias" in inputs else []
     defines: dict[str, object] = {"T": dtype_of(conv.node.output.data_type).storage, "HAS_BIAS": len(bias)}
-    defines |= {"CHANNELS_LAST": int(conv.output.layout == "nhwc"), **tile.defines()}
+    defines |= {"CHANNELS_LAST": int(conv.output.layout == "nhwc"), "TRANSPOSED": int(conv.transposed)}
+    defines |= tile.defines()
     args: list[Arg] = [inputs["input"], inputs["filter"], *bias, tail.output, *conv.geometry()]
     args += [dims(conv.filter.strides), *tail.args]
     _launch("conv_local", defines, tail, args, (columns, rows, stack), tile, lw)

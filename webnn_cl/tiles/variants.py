@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.ops import conv_direct, gemm_direct
 from webnn_cl.ops.conv_direct import Convolution
+from webnn_cl.ops.image_items import lower_conv_items
 from webnn_cl.tiles.blocks import is_blocks, lower_blocks
 from webnn_cl.tiles.convolution import default_conv2d, is_product, lower_as_product
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAIN", "candidates", "default_variant", "lower_variant"]
 
 PLAIN = "plain"
+ITEMS = "items"  # GPUs: a work-item for each output element
 Lower = Callable[["Node", "Lowering"], None]
 
 
@@ -62,16 +64,16 @@ def default_variant(node: Node, facts: DeviceFacts) -> str:
 
 def _default_tile(node: Node, facts: DeviceFacts) -> str:
     extents = _extents(node)
-    tile = tile_for(*extents, facts) if extents is not None and suits_local(*extents[:2]) else None
-    return PLAIN if tile is None else tile.name
+    tile = tile_for(*extents, facts) if suits_local(*extents[:2]) else None
+    if tile is not None:
+        return tile.name
+    return ITEMS if node.op.name in ("conv2d", "conv_transpose2d") else PLAIN
 
 
-def _extents(node: Node) -> tuple[int, int, int] | None:
-    """Rows, columns and stack of the product that `node` is; None for a transposed convolution."""
-    if node.op.name == "conv2d":
-        return conv_extents(Convolution(node, transposed=False))
-    if node.op.name == "conv_transpose2d":
-        return None
+def _extents(node: Node) -> tuple[int, int, int]:
+    """Rows, columns and stack of the product that `node` is."""
+    if node.op.name in ("conv2d", "conv_transpose2d"):
+        return conv_extents(Convolution(node, transposed=node.op.name == "conv_transpose2d"))
     *batch, rows, columns = node.output.shape
     return rows, columns, math.prod(batch)
 
@@ -84,8 +86,7 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     conv = Convolution(node, transposed=False)
     found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv2d}
     if not facts.is_cpu:
-        rows, columns, _ = conv_extents(conv)
-        return found | {tile.name: _conv_with(tile) for tile in _tiles(rows, columns, facts)}
+        return found | _conv_on_gpu(conv, facts)
     if is_product(conv):
         found["product"] = _on_convolution(lower_as_product)
     if is_depthwise(conv):
@@ -97,11 +98,18 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
 
 def _conv_transpose2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv_transpose2d}
-    if facts.is_cpu:
-        if is_blocks(Convolution(node, transposed=True)):
-            found["blocks"] = _on_convolution(lower_blocks, transposed=True)
-        found["rows"] = _on_convolution(lower_rows, transposed=True)
-    return found
+    conv = Convolution(node, transposed=True)
+    if not facts.is_cpu:
+        return found | _conv_on_gpu(conv, facts)
+    if is_blocks(conv):
+        found["blocks"] = _on_convolution(lower_blocks, transposed=True)
+    return {**found, "rows": _on_convolution(lower_rows, transposed=True)}
+
+
+def _conv_on_gpu(conv: Convolution, facts: DeviceFacts) -> dict[str, Lower]:
+    rows, columns, _ = conv_extents(conv)
+    tiles = {tile.name: _conv_with(tile, conv.transposed) for tile in _tiles(rows, columns, facts)}
+    return {ITEMS: _on_convolution(lower_conv_items, conv.transposed), **tiles}
 
 
 def _products(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
@@ -138,8 +146,8 @@ def _on_product(lower: Callable[[Product, Lowering], None]) -> Lower:
     return lambda node, lw: lower(Product.of(node, lw.tail(node)), lw)
 
 
-def _conv_with(tile: LocalTile) -> Lower:
-    return lambda node, lw: lower_local_conv(Convolution(node, transposed=False), lw, tile)
+def _conv_with(tile: LocalTile, transposed: bool) -> Lower:
+    return lambda node, lw: lower_local_conv(Convolution(node, transposed), lw, tile)
 
 
 def _product_with(tile: LocalTile) -> Lower:
