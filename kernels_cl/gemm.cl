@@ -1,16 +1,30 @@
 // y[b, m, n] = alpha * sum over k of a[b, m, k] * w[b, k, n] + beta * c[m, n], accumulated in float32.
 //
-// a is float32 with k contiguous (`lda` floats from row to row); w is packed (pack.cl) in panels of 16 columns,
-// [panel][k][16], zeros beyond the last column. One work-item computes `rows_per_item` rows of `panels_per_item`
-// panels, so that a block of a's rows stays in the second-level cache while panels pass by, and each panel is read
-// once per block. See tile.h for the register tiles.
+// One work-item computes `rows_per_item` rows (a multiple of 6) of `panels_per_item` panels of 16 columns. What it reads
+// again and again lies in the order of use: groups of six rows as [k][6], panels as [k][16]. Strides of a power of two
+// would put all rows of a tile into the same few places of the first cache. An operand that does not come in that order
+// is copied into memory of the work-item's own, TILE_RUN steps of k at a time; what those steps gave waits in `totals`.
+// See tile.h for the register tiles.
 
-#define TILE_SPACE __global
-
-// Storage type of y and c.
+// Storage type of y, c and operands that do not come packed.
 #ifndef T
 #define T float
 #endif
+// 1: a comes as [group of six rows][k][6] in float32 (pack_rows of pack.cl); else element (m, k) lies at
+// m * a_row + k * a_column, one of the two being 1.
+#ifndef A_PACKED
+#define A_PACKED 0
+#endif
+// 1: w comes as [panel][k][16] in float32 (pack.cl), zeros beyond the last column; else element (k, n) lies at
+// k * w_row + n * w_column, one of the two being 1.
+#ifndef W_PACKED
+#define W_PACKED 1
+#endif
+// Most tiles of a work-item where k exceeds TILE_RUN, most rows whose steps fit where a is copied, and most panels
+// where w is copied: ROOM_TILES, ROOM_ROWS and ROOM_PANELS of tiles/matrix.py, for TILE_RUN steps each.
+#define ROOM_TILES 128
+#define ROOM_ROWS 48
+#define ROOM_PANELS (A_PACKED ? 4 : 1)
 // What is added to the product: see tile.h.
 #ifndef HAS_C
 #define HAS_C 0
@@ -28,89 +42,213 @@
 #define EXTRA_PASS
 #endif
 
-#define ROW_POINTER(r) const __global float *a##r = a + TILE_MIN(m + r, row_end - 1) * lda + k;
-#define FULL_ROW_POINTER(r) const __global float *a##r = a + (m + r) * lda;
+#if A_PACKED
+#define A_SPACE __global
+#define A_TYPE float
+#else
+#define A_SPACE __private
+#define A_TYPE T
+#endif
+#if W_PACKED
+#define TILE_SPACE __global
+#define W_TYPE float
+#else
+#define TILE_SPACE __private
+#define W_TYPE T
+#endif
+
+#define ROW_OF(r) const __global T *a##r = from + TILE_MIN((IDX)r, rows - 1) * row;
+#define ROW_LOAD(r) float8 d##r = LOAD8(T, a##r, k);
+// Eight of which the next overwrites two.
+#define STORE_ROWS(p, v) *(float8_u *)(p) = v
+#define ROW_COPY(r) to[6 * k + r] = LOAD(T, a##r, k);
 #define START16(r) float8 p##r = start_low, q##r = start_high;
-#define TOTAL16(r) t_[2 * r] = start_low; t_[2 * r + 1] = start_high;
-#define TOTAL8(r) t_[r] = start_low;
+#define START8(r) float8 p##r = start_low, q##r = start_low;
+#define JOIN(r) p##r = p##r + t_[r]; q##r = q##r + t_[6 + r];
+#define KEEP(r) t_[r] = p##r; t_[6 + r] = q##r;
 #define LEAVE16(r) \
   EMIT8(y, i, PRODUCT_FULL(m + r, n, p##r)); \
   EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, q##r)); \
   i += N;
 
-static inline TILE_OUTLINE void gemm_panels_item(IDX item0, IDX item1, IDX item2, const __global float *a,
-                                                 const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                                                 IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item,
-                                                 int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
-                                                 float alpha EXTRA_ARGS) {
-  const IDX row_begin = item1 * rows_per_item;
-  const IDX row_end = TILE_MIN(M, row_begin + rows_per_item);
-  const IDX panel_end = TILE_MIN((N + TILE_PANEL - 1) / TILE_PANEL, (IDX)(item0 + 1) * panels_per_item);
-  PRODUCT_FIND_MATRIX(a, w)
-  const IDX y_block = item2 * M * N;
-  for (IDX panel = item0 * panels_per_item; panel < panel_end; panel++) {
-    const __global float *b = w + panel * K * TILE_PANEL;
-    const IDX n = panel * TILE_PANEL, columns = TILE_MIN((IDX)TILE_PANEL, N - n);
-    const float8 start_low = PRODUCT_START(n, columns), start_high = PRODUCT_START(n + 8, columns - 8);
-    IDX m = row_begin;
-    // Whole tiles with a short k, where each instruction about the results counts.
-    if (columns == TILE_PANEL && K <= TILE_RUN) {
-      for (; m + 6 <= row_end; m += 6) {
-        TILE_ROWS6(START16)
-        TILE_ROWS6(FULL_ROW_POINTER)
-        TILE_MULTIPLY(16, TILE_ROWS6, b, K)
-        IDX i = y_block + m * N + n;
-        TILE_ROWS6(LEAVE16)
+// Rows row_begin .. row_end - 1 of a, `count` steps of k, to groups of six [k][6]; rows beyond the last are anything.
+static inline void copy_rows(const __global T *a, float *target, IDX row, IDX column, IDX count, IDX row_begin,
+                             IDX row_end, IDX M) {
+  if (column == 1) {
+    for (IDX m = row_begin; m < row_end; m += 6, target += 6 * count) {
+      const IDX rows = row_end - m;
+      const __global T *from = a + m * row;
+      float *to = target;
+      TILE_ROWS6(ROW_OF)
+      IDX k = 0;
+      for (; k + 8 <= count; k += 8) {
+        TILE_ROWS6(ROW_LOAD)
+        float8 d6 = d0, d7 = d0;
+        TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+        STORE_ROWS(to + 6 * k, d0);
+        STORE_ROWS(to + 6 * k + 6, d1);
+        STORE_ROWS(to + 6 * k + 12, d2);
+        STORE_ROWS(to + 6 * k + 18, d3);
+        STORE_ROWS(to + 6 * k + 24, d4);
+        STORE_ROWS(to + 6 * k + 30, d5);
+        STORE_ROWS(to + 6 * k + 36, d6);
+        STORE_ROWS(to + 6 * k + 42, d7);
       }
+      for (; k < count; k++) { TILE_ROWS6(ROW_COPY) }
     }
-    if (columns > 8) {
-      for (; m < row_end; m += 6) {
-        float8 t_[12];
-        TILE_ROWS6(TOTAL16)
-        for (IDX k = 0; k < K; k += TILE_RUN) {
-          TILE_ROWS6(TILE_ZERO16)
-          TILE_ROWS6(ROW_POINTER)
-          TILE_MULTIPLY(16, TILE_ROWS6, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
-          TILE_ROWS6(TILE_ADD16)
-        }
-        const IDX rows = TILE_MIN((IDX)6, row_end - m);
-        IDX i = y_block + m * N + n;
-        for (IDX r = 0; r < rows; r++, i += N) {
-          EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[2 * r]));
-          if (columns == TILE_PANEL) {
-            EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, t_[2 * r + 1]));
-          } else {
-            EMITN(y, i + 8, columns - 8, PRODUCT_PART(m + r, n + 8, columns - 8, t_[2 * r + 1]));
-          }
-        }
-      }
-    } else {
-      for (; m < row_end; m += 8) {
-        float8 t_[8];
-        TILE_ROWS8(TOTAL8)
-        for (IDX k = 0; k < K; k += TILE_RUN) {
-          TILE_ROWS8(TILE_ZERO8)
-          TILE_ROWS8(ROW_POINTER)
-          TILE_MULTIPLY(8, TILE_ROWS8, b + k * TILE_PANEL, TILE_MIN((IDX)TILE_RUN, K - k))
-          TILE_ROWS8(TILE_ADD8)
-        }
-        const IDX rows = TILE_MIN((IDX)8, row_end - m);
-        for (IDX r = 0; r < rows; r++) {
-          const IDX i = y_block + (m + r) * N + n;
-          if (columns == 8) {
-            EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[r]));
-          } else {
-            EMITN(y, i, columns, PRODUCT_PART(m + r, n, columns, t_[r]));
-          }
-        }
+  } else {
+    for (IDX m = row_begin; m < row_end; m += 6, target += 6 * count) {
+      const __global T *from = a + m;
+      float *to = target;
+      if (m + 8 <= M) {
+        for (IDX k = 0; k < count; k++, from += column, to += 6) STORE_ROWS(to, LOAD8(T, from, 0));
+      } else {
+        for (IDX k = 0; k < count; k++, from += column, to += 6) STORE_ROWS(to, LOADN(T, from, 0, M - m));
       }
     }
   }
 }
 
-kernel void gemm_panels(const __global float *a, const __global float *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                        IDX K, IDX lda, IDX rows_per_item, IDX panels_per_item, int batch_rank, dims_t batch,
-                        dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
-  gemm_panels_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, lda,
-                   rows_per_item, panels_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
+// `count` steps of k of columns n .. n + columns - 1 of w to a panel, zeros beyond.
+static inline void copy_panel(const __global T *w, float8 *panel, IDX row, IDX column, IDX count, IDX columns) {
+  const IDX low = TILE_MIN((IDX)8, columns);
+  IDX k = 0;
+  if (column == 1) {
+    if (columns == TILE_PANEL) {
+      for (; k < count; k++, w += row) {
+        TILE_PREFETCH(w + TILE_PANEL)
+        panel[2 * k] = LOAD8(T, w, 0);
+        panel[2 * k + 1] = LOAD8(T, w, 8);
+      }
+    }
+    for (; k < count; k++, w += row) {
+      panel[2 * k] = low == 8 ? LOAD8(T, w, 0) : LOADN(T, w, 0, low);
+      panel[2 * k + 1] = columns > 8 ? LOADN(T, w, 8, columns - 8) : (float8)(0.0f);
+    }
+    return;
+  }
+  if (columns == TILE_PANEL) {
+    for (; k + 8 <= count; k += 8) {
+      for (IDX half_ = 0; half_ < 2; half_++) {
+        const __global T *from = w + 8 * half_ * column + k;
+        float8 d0 = LOAD8(T, from, 0), d1 = LOAD8(T, from, column), d2 = LOAD8(T, from, 2 * column);
+        float8 d3 = LOAD8(T, from, 3 * column), d4 = LOAD8(T, from, 4 * column), d5 = LOAD8(T, from, 5 * column);
+        float8 d6 = LOAD8(T, from, 6 * column), d7 = LOAD8(T, from, 7 * column);
+        TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+        float8 *to = panel + 2 * k + half_;
+        to[0] = d0, to[2] = d1, to[4] = d2, to[6] = d3, to[8] = d4, to[10] = d5, to[12] = d6, to[14] = d7;
+      }
+    }
+  }
+  for (; k < count; k++) {
+    panel[2 * k] = GATHER8(T, w, k, column, low);
+    panel[2 * k + 1] = columns > 8 ? GATHER8(T, w, 8 * column + k, column, columns - 8) : (float8)(0.0f);
+  }
+}
+
+// `count` steps of k of one tile: six rows by 16 columns, or twelve by 8 for the last columns. t_: what earlier steps
+// gave, unless `first`; what all gave so far, unless `last`. a0, a1: groups of six rows.
+static inline void tile_item(IDX m, IDX row_end, IDX n, IDX columns, const A_SPACE float *a0, const A_SPACE float *a1,
+                             const TILE_SPACE float *b, IDX count, int first, int last, float8 *t_,
+                             PRODUCT_C_ARGS __global T *y, IDX y_block, IDX N, float alpha EXTRA_ARGS) {
+  float8 start_low = 0.0f, start_high = 0.0f;
+  if (first) start_low = PRODUCT_START(n, columns), start_high = PRODUCT_START(n + 8, columns - 8);
+  if (columns > 8) {
+    TILE_ROWS6(START16)
+    TILE_MULTIPLY6(TILE_STEP6_16, b, count)
+    if (!first) { TILE_ROWS6(JOIN) }
+    if (last && columns == TILE_PANEL && m + 6 <= row_end) {
+      IDX i = y_block + m * N + n;
+      TILE_ROWS6(LEAVE16)
+      return;
+    }
+    TILE_ROWS6(KEEP)
+  } else {
+    TILE_ROWS6(START8)
+    TILE_MULTIPLY6(TILE_STEP6_8, b, count)
+    if (!first) { TILE_ROWS6(JOIN) }
+    TILE_ROWS6(KEEP)
+  }
+  if (!last) return;
+  const IDX rows = TILE_MIN((IDX)(columns > 8 ? 6 : 12), row_end - m);
+  for (IDX r = 0; r < rows; r++) {
+    const IDX i = y_block + (m + r) * N + n;
+    if (columns >= 8) {
+      EMIT8(y, i, PRODUCT_FULL(m + r, n, t_[r]));
+    } else {
+      EMITN(y, i, columns, PRODUCT_PART(m + r, n, columns, t_[r]));
+    }
+    if (columns == TILE_PANEL) {
+      EMIT8(y, i + 8, PRODUCT_FULL(m + r, n + 8, t_[6 + r]));
+    } else if (columns > 8) {
+      EMITN(y, i + 8, columns - 8, PRODUCT_PART(m + r, n + 8, columns - 8, t_[6 + r]));
+    }
+  }
+}
+
+static inline TILE_OUTLINE void gemm_item(IDX item0, IDX item1, IDX item2, const __global A_TYPE *a,
+                                          const __global W_TYPE *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
+                                          IDX a_row, IDX a_column, IDX w_row, IDX w_column, IDX rows_per_item,
+                                          IDX panels_per_item, int batch_rank, dims_t batch, dims_t a_step,
+                                          dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX row_begin = item1 * rows_per_item, row_end = TILE_MIN(M, row_begin + rows_per_item);
+  const IDX n_begin = item0 * panels_per_item * TILE_PANEL;
+  const IDX n_end = TILE_MIN(N, n_begin + panels_per_item * TILE_PANEL);
+  PRODUCT_FIND_MATRIX(a, w)
+  float8 totals[12 * ROOM_TILES];
+#if !A_PACKED
+  float8 rows_[ROOM_ROWS * TILE_RUN / 8 + 1];
+#endif
+#if !W_PACKED
+  float8 panels_[2 * TILE_RUN * ROOM_PANELS];
+#endif
+  for (IDX k = 0; k < K; k += TILE_RUN) {
+    const IDX count = TILE_MIN((IDX)TILE_RUN, K - k);
+#if A_PACKED
+    const __global float *rows = a + row_begin * K + 6 * k;
+    const IDX group = 6 * K;
+    for (IDX n = n_begin; n < n_end; n += TILE_PANEL)
+      copy_panel(w + k * w_row + n * w_column, panels_ + (n - n_begin) / 8 * count, w_row, w_column, count,
+                 TILE_MIN((IDX)TILE_PANEL, N - n));
+#else
+    const float *rows = (const float *)rows_;
+    const IDX group = 6 * count;
+    copy_rows(a + k * a_column, (float *)rows_, a_row, a_column, count, row_begin, row_end, M);
+#endif
+    float8 *t_ = totals;
+#if A_PACKED
+    // A group of rows stays in the first cache while the panels, which are few, pass by.
+    for (IDX m = row_begin; m < row_end; m += 6) {
+      for (IDX n = n_begin; n < n_end; n += TILE_PANEL) {
+        const IDX columns = TILE_MIN((IDX)TILE_PANEL, N - n);
+        const float *b = (const float *)(panels_ + (n - n_begin) / 8 * count);
+#else
+    for (IDX n = n_begin; n < n_end; n += TILE_PANEL) {
+      const IDX columns = TILE_MIN((IDX)TILE_PANEL, N - n);
+#if W_PACKED
+      const __global float *b = w + n * K + k * TILE_PANEL;
+#else
+      copy_panel(w + k * w_row + n * w_column, panels_, w_row, w_column, count, columns);
+      const float *b = (const float *)panels_;
+#endif
+      for (IDX m = row_begin; m < row_end; m += 6) {
+#endif
+        const A_SPACE float *a0 = rows + (m - row_begin) / 6 * group;
+        const A_SPACE float *a1 = m + 6 < row_end ? a0 + group : a0;
+        // Tiles of 8 columns take two groups at once.
+        if (columns > 8 || (m - row_begin) % 12 == 0) {
+          tile_item(m, row_end, n, columns, a0, a1, b, count, k == 0, k + count == K, t_, PRODUCT_C_PASS y,
+                    item2 * M * N, N, alpha EXTRA_PASS);
+        }
+        t_ += K > TILE_RUN ? 12 : 0;
+      }
+    }
+  }
+}
+
+kernel void gemm(const __global A_TYPE *a, const __global W_TYPE *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
+                 IDX a_row, IDX a_column, IDX w_row, IDX w_column, IDX rows_per_item, IDX panels_per_item,
+                 int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  gemm_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, a_row, a_column,
+            w_row, w_column, rows_per_item, panels_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
 }

@@ -70,6 +70,15 @@ kernel void pack_transposed(const __global S *source, __global D *target, IDX I,
   }
 }
 
+// [matrix][m][k], elements `row` and `column` apart, to groups of six rows [matrix][m / 6][k][6]; zeros beyond the last.
+kernel void pack_rows(const __global S *source, __global float *target, IDX M, IDX K, IDX row, IDX column) {
+  const IDX m = get_global_id(0) * 6, matrix = get_global_id(1);
+  const __global S *from = source + matrix * M * K + m * row;
+  __global float *to = target + (matrix * ((M + 5) / 6) * 6 + m) * K;
+  for (IDX k = 0; k < K; k++, to += 6)
+    for (IDX r = 0; r < 6; r++) to[r] = m + r < M ? LOAD(S, from, r * row + k * column) : 0.0f;
+}
+
 // A convolution filter with any strides (elements) to panels of output channels, [group][panel][row][column][input
 // channel][16], with zeros beyond a group's last output channel. `height`, `width`: taps; `row_step` etc. pick every
 // s-th tap beginning with an offset that the caller put in `first` (transposed convolution takes the taps of one

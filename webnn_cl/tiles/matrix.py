@@ -35,7 +35,12 @@ __all__ = [
 HEADERS = ("tile.h",)
 # Up to so many rows a product is bound by reading the matrix, not by arithmetic.
 FEW_ROWS = 3
-UNPACKED_DEPTH = 512  # the longest k of gemm_unpacked: DEPTH of gemm_unpacked.cl
+# From so many rows on, b is packed by a launch of its own rather than by each work-item.
+MANY_ROWS = 192
+# Copying six rows of a takes about a third of the time that a tile of them does, so they should serve some panels.
+FEW_PANELS = 4
+# Of gemm.cl: steps of k that are copied at once, and room for tiles, rows and panels of so many steps.
+RUN, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 48, 4
 COLUMNS = 256  # of one work-item of gemv_columns
 
 
@@ -141,10 +146,10 @@ def lower_product(product: Product, lw: Lowering) -> None:
             _lower_dots(p, lw, swapped=False)
         else:
             _lower_columns(p, lw)
-    elif not p.b.is_constant and p.k <= UNPACKED_DEPTH:
-        lower_unpacked(p, lw)
-    else:
+    elif p.b.is_constant or (p.m >= MANY_ROWS and not p.a.is_constant):
         lower_panels(p, lw)
+    else:
+        lower_unpacked(p, lw)
 
 
 def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
@@ -172,40 +177,82 @@ def _lower_columns(p: Product, lw: Lowering) -> None:
 
 
 def lower_panels(p: Product, lw: Lowering) -> None:
-    """Register tiles over rows of a and packed panels of b."""
-    panels = ceil_div(p.n, PANEL)
-    # A product of few rows takes as long as reading b does.
-    storage = p.storage if p.m <= FEW_ROWS and p.b.is_constant else "float"
-    a, w = rows_of_a(p, lw), panels_of_b(p, lw, storage)
-    stack = [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha), *p.tail.args]
-    sizes = [np.int64(v) for v in (p.m, p.n, p.k, p.k)]
-    matrices = math.prod(p.batch)
-    if p.m <= FEW_ROWS:
-        each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
-        kernel = p.kernel("gemv.cl", "gemv_panels", W=storage)
-        args: list[Arg] = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(each), *stack]
-        lw.launch(kernel, args, (ceil_div(panels, each), 1, matrices))
+    """b in packed panels: register tiles, or sums of one row after the other where there are few."""
+    if p.m > FEW_ROWS or (p.a_transposed and p.m > 1):
+        _lower_tiles(p, lw, b_packed=True)
         return
-    rows, each = cut(p.m, panels, p.k, matrices, lw)
-    args = [a, w, *p.addend(), p.tail.output, *sizes, np.int64(rows), np.int64(each), *stack]
-    lw.launch(p.kernel("gemm.cl", "gemm_panels"), args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
+    # A product of few rows takes as long as reading b does.
+    storage = p.storage if p.b.is_constant else "float"
+    panels = ceil_div(p.n, PANEL)
+    each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
+    kernel = p.kernel("gemv.cl", "gemv_panels", W=storage)
+    args: list[Arg] = [widen(lw, p.a), panels_of_b(p, lw, storage), *p.addend(), p.tail.output]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, p.k, each)]
+    args += [*p.stack(p.m * p.k, panels * p.k * PANEL), np.float32(p.alpha), *p.tail.args]
+    lw.launch(kernel, args, (ceil_div(panels, each), 1, math.prod(p.batch)))
 
 
 def lower_unpacked(p: Product, lw: Lowering) -> None:
-    """Register tiles where b is met once: each work-item packs the panels it needs."""
-    panels, matrices = ceil_div(p.n, PANEL), math.prod(p.batch)
-    rows, each = cut(p.m, panels, p.k, matrices, lw)
-    args: list[Arg] = [rows_of_a(p, lw), p.b, *p.addend(), p.tail.output]
-    args += [np.int64(v) for v in (p.m, p.n, p.k, p.k, rows, each)]
-    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
-    kernel = p.kernel("gemm_unpacked.cl", "gemm_unpacked", W_TRANSPOSED=int(p.b_transposed))
-    lw.launch(kernel, args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
+    """Register tiles where b is met once: each work-item copies what it needs of b."""
+    _lower_tiles(p, lw, b_packed=False)
+
+
+def _lower_tiles(p: Product, lw: Lowering, b_packed: bool) -> None:
+    """Register tiles (gemm.cl)."""
+    a_packed = p.a.is_constant and not b_packed
+    panels, groups, matrices = ceil_div(p.n, PANEL), ceil_div(p.m, ROWS), math.prod(p.batch)
+    part = Part.of(groups, panels, p.k, matrices, a_packed, b_packed, lw)
+    a, a_matrix = (rows_of_a(p, lw), groups * ROWS * p.k) if a_packed else (p.a, p.m * p.k)
+    b, b_matrix = (panels_of_b(p, lw), panels * p.k * PANEL) if b_packed else (p.b, p.k * p.n)
+    a_strides = (1, p.m) if p.a_transposed else (p.k, 1)
+    b_strides = (1, p.k) if p.b_transposed else (p.n, 1)
+    args: list[Arg] = [a, b, *p.addend(), p.tail.output]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *b_strides, part.groups * ROWS, part.panels)]
+    args += [*p.stack(a_matrix, b_matrix), np.float32(p.alpha), *p.tail.args]
+    kernel = p.kernel("gemm.cl", "gemm", A_PACKED=int(a_packed), W_PACKED=int(b_packed))
+    lw.launch(kernel, args, (ceil_div(panels, part.panels), ceil_div(groups, part.groups), matrices))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one work-item of gemm.cl computes: `groups` of six rows by `panels` of 16 columns."""
+
+    groups: int
+    panels: int
+
+    @classmethod
+    def of(
+        cls, groups: int, panels: int, k: int, matrices: int, a_packed: bool, b_packed: bool, lw: Lowering
+    ) -> Part:
+        """The part that suits a product of `groups` by `panels`, of which there are `matrices`.
+
+        An operand that is copied should serve many tiles of the other, and fit the kernel's room; all cores should
+        have work.
+        """
+        wanted = workers(lw.facts) * TUNING.items_per_core
+        steps = max(1, min(k, RUN))
+        tiles = ROOM_TILES if k > RUN else groups * panels
+        if a_packed:
+            wide = _even(panels, ROOM_PANELS * RUN // steps)
+            blocks = ceil_div(panels, wide) * matrices
+            return cls(_even(groups, min(ceil_div(groups, ceil_div(wanted, blocks)), max(1, tiles // wide))), wide)
+        most = (ROOM_ROWS if not b_packed else TUNING.rows_copied) * RUN // steps // ROWS
+        high = _even(groups, max(1, min(most, TUNING.rows_per_item // ROWS)))
+        blocks = ceil_div(groups, high) * matrices
+        worth = ceil_div(TUNING.item_flops, 2 * high * ROWS * steps * PANEL)
+        wide = max(ceil_div(panels, ceil_div(wanted, blocks)), worth, FEW_PANELS)
+        return cls(high, min(panels, wide, max(1, tiles // high)))
+
+
+def _even(count: int, most: int) -> int:
+    """How many of `count` a part gets where parts of at most `most` are as equal as can be."""
+    return ceil_div(count, ceil_div(count, most))
 
 
 def cut(m: int, panels: int, k: int, matrices: int, lw: Lowering) -> tuple[int, int]:
-    """Rows and panels of one work-item of gemm_panels.
+    """Rows and panels of one work-item that reads rows where they lie (conv_rows).
 
-    Rows: a block of a that stays in half the second cache, at most `rows_per_item`, fewer where the cores would
+    Rows: a block that stays in half the second cache, at most `rows_per_item`, fewer where the cores would
     otherwise go without work. Panels: more than one only to make an item worth its launch.
     """
     t = TUNING
@@ -218,17 +265,17 @@ def cut(m: int, panels: int, k: int, matrices: int, lw: Lowering) -> tuple[int, 
     return rows, pieces(panels, 2.0 * rows * k * PANEL, lw.facts)
 
 
-def rows_of_a(p: Product, lw: Lowering) -> Value | Buffer:
-    """a as float32 with k contiguous: itself when it is that already."""
-    if not p.a_transposed:
-        return widen(lw, p.a)
-    count = math.prod(p.a_batch)
+def rows_of_a(p: Product, lw: Lowering) -> Buffer:
+    """a in groups of six rows [k][6]."""
+    count, groups = math.prod(p.a_batch), ceil_div(p.m, ROWS)
+    strides = (1, p.m) if p.a_transposed else (p.k, 1)
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
-        beyond = (p.k // 8 + 1) * 8  # one block for all of k
-        transpose(lw, source, target, count, (p.k, p.m), Blocks(beyond, 0, p.k, p.k * p.m, pad=False))
+        kernel = tile_kernel("pack.cl", "pack_rows", _storages(source, "float"))
+        args: list[Arg] = [source, target, *(np.int64(v) for v in (p.m, p.k, *strides))]
+        lw.launch(kernel, args, (groups, count))
 
-    return lw.packed(p.a, ("rows", p.k, p.m), 4 * count * p.k * p.m, emit)
+    return lw.packed(p.a, ("rows", p.m, p.k, *strides), 4 * count * groups * ROWS * p.k, emit)
 
 
 def panels_of_b(p: Product, lw: Lowering, storage: str = "float") -> Buffer:

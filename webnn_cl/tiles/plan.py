@@ -19,7 +19,8 @@ class Tuning:
     """What the cutting aims at. Bytes are of one core's caches; the defaults fit every x86-64 server since 2017.
 
     `item_flops` is the least work worth a work-item of its own (a group costs PoCL some 0.2 us), `items_per_core`
-    how many pieces a core should get, so that an unlucky one does not keep the others waiting. `winograd_cache`
+    how many pieces a core should get, so that an unlucky one does not keep the others waiting. `rows_copied`: of a
+    block that a work-item copies, of `RUN` elements each (see matrix.py). `winograd_cache`
     is what a block of transformed tiles may take of the second cache, which the filter passes through as well.
     """
 
@@ -28,6 +29,7 @@ class Tuning:
     item_flops: int = 60_000
     items_per_core: int = 4
     rows_per_item: int = 132
+    rows_copied: int = 24
     winograd_cache: int = 640 << 10
 
 

@@ -21,7 +21,7 @@ from webnn_cl.tiles.local import (
     suits_local,
     tile_for,
 )
-from webnn_cl.tiles.matrix import UNPACKED_DEPTH, Product, lower_panels, lower_product, lower_unpacked
+from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import can_winograd, lower_winograd
 
@@ -120,9 +120,7 @@ def _products(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
         return found | {tile.name: _product_with(tile) for tile in _tiles(rows, columns, facts)}
     found["tiles"] = _on_product(lower_product)
     found["panels"] = _on_product(lower_panels)
-    depth = node.inputs["a"].shape[-2 if node.attrs.get("a_transpose") else -1]
-    if depth <= UNPACKED_DEPTH:
-        found["unpacked"] = _on_product(lower_unpacked)
+    found["unpacked"] = _on_product(lower_unpacked)
     return found
 
 
