@@ -16,6 +16,7 @@ from webnn_cl.compiler.layout import to_channels_last
 from webnn_cl.compiler.lower import Lowering
 from webnn_cl.compiler.patterns import recognize
 from webnn_cl.compiler.simplify import simplify
+from webnn_cl.compiler.sink import sink_views
 from webnn_cl.compiler.tail import tail_of
 from webnn_cl.ops.strided import affine_view
 from webnn_cl.tuning.store import load, workload
@@ -31,8 +32,9 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
 
     Raises OperationError with operator, shapes and build log when the device refuses.
     """
-    graph = simplify(to_channels_last(recognize(simplify(graph))))
-    graph = fold_constants(expand_operators(graph), context, compile_and_prepare)
+    graph = sink_views(simplify(recognize(simplify(graph))))
+    graph = simplify(to_channels_last(graph))
+    graph = fold_constants(sink_views(expand_operators(graph)), context, compile_and_prepare)
     return compile_and_prepare(join_attention(graph, context._facts), context)
 
 
