@@ -32,7 +32,11 @@ kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
 #endif
 
 #ifdef ROWS
-// Broadcast or strided inputs: rows of `inner` elements. A work-item does `columns` elements of `height` rows.
+// Broadcast or strided inputs, or a result that is part of a concat: rows of `inner` elements. A work-item does
+// `columns` elements of `height` rows.
+#ifndef ROW
+#define ROW (row * inner)  // where a row of the result begins
+#endif
 kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX columns, IDX height, int rank,
                              dims_t shape) {
   const IDX begin = (IDX)get_global_id(0) * columns;
@@ -55,7 +59,7 @@ kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX
     LOCATE
   }
   for (;;) {
-    __global OUT *z = y + row * inner;
+    __global OUT *z = y + ROW;
     LOAD_ONCE
     for (IDX v = start; v + 8 <= count; v += 8) {
       const IDX i = v < 0 ? end - 8 : begin + v;

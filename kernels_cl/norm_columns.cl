@@ -4,7 +4,7 @@
 //
 // shape, strides of x: kept dimensions d[0..3], reduced dimensions d[4..7], outermost first, ones in front; d[3] lies
 // contiguously. sizes: reduced elements, elements of x, columns rounded up to 8, reduced elements a chunk, chunks,
-// columns a work-item (a multiple of 8 up to 256).
+// columns a work-item (a multiple of 8 up to 256). CENTRED 0: the mean counts as 0.
 
 #ifndef T
 #define T float              // storage type of input and output
@@ -20,6 +20,9 @@
 #endif
 #ifndef VECTORS
 #define VECTORS 32           // of eight columns, at most, a work-item
+#endif
+#ifndef CENTRED
+#define CENTRED 1
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
@@ -63,10 +66,14 @@
 static inline void statistics(const __global T *x, IDX base, int full, int lanes, IDX i0, IDX i1, dims_t shape,
                               dims_t strides, dims_t sizes, float8 *guess, float8 *distance, float8 *deviations) {
   const int count = full + (lanes > 0);
+#if !CENTRED
+  for (int v = 0; v < count; v++) guess[v] = 0;
+#else
   FOR_RUNS(base, i0, i0 + 1) {
     for (int v = 0; v < full; v++) guess[v] = LOAD8(T, x, at + v * 8);
     if (lanes) guess[full] = GET_LAST(at + full * 8);
   }
+#endif
   for (int again = 0; again < 2; again++) {
     for (int v = 0; v < count; v++) distance[v] = 0, deviations[v] = 0;
     FOR_RUNS(base, i0, i1) {
@@ -86,6 +93,10 @@ static inline void statistics(const __global T *x, IDX base, int full, int lanes
           for (int r = 0; r < 4 && r < left; r++) TAKE1(full, GET_LAST(row + r * step + full * 8))
       }
     }
+#if !CENTRED
+    for (int v = 0; v < count; v++) distance[v] = 0;
+    return;
+#endif
     int8 bad = 0;
     for (int v = 0; v < count; v++) {
       const float8 sum = distance[v];

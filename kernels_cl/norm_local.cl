@@ -20,6 +20,9 @@
 #ifndef BIAS
 #define BIAS 0   // the same for bias
 #endif
+#ifndef CENTRED
+#define CENTRED 1  // 0: the mean counts as 0 (root-mean-square normalization)
+#endif
 #ifndef ALONE
 #define ALONE 1  // all reduced elements lie strides.d[7] apart
 #endif
@@ -84,7 +87,7 @@ kernel GROUP_OF void norm_local(OPERANDS dims_t shape, dims_t strides, dims_t si
   FOR_TILES { LOAD_TILE }
 #else
   const IDX some = first < n ? first : 0;
-  const float guess = line < lines ? LOAD(T, x, AT(some)) : 0.0f, count = stop - first;
+  const float guess = CENTRED && line < lines ? LOAD(T, x, AT(some)) : 0.0f, count = stop - first;
   float sum = 0.0f, squares = 0.0f, rest = 0.0f;
   FOR_TILES {
     LOAD_TILE
@@ -93,7 +96,7 @@ kernel GROUP_OF void norm_local(OPERANDS dims_t shape, dims_t strides, dims_t si
     sum += block;
   }
   JOIN_LINE(total, shared, sum, ADD_OTHER)
-  const float near = total / count;
+  const float near = CENTRED ? total / count : 0.0f;
   FOR_TILES {
     if (!once) { LOAD_TILE }
     float block = 0.0f, left = 0.0f;
@@ -107,7 +110,8 @@ kernel GROUP_OF void norm_local(OPERANDS dims_t shape, dims_t strides, dims_t si
   }
   JOIN_LINE(missed, shared, rest, ADD_OTHER)
   JOIN_LINE(total_squares, shared, squares, ADD_OTHER)
-  const float distance = near + missed / count, deviations = total_squares - missed * (missed / count);
+  const float off = CENTRED ? missed / count : 0.0f;
+  const float distance = near + off, deviations = CENTRED ? total_squares - missed * off : total_squares;
 #endif
 #if STAGE == 1
   if (d == 0 && line < lines) {

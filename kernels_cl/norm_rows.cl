@@ -3,7 +3,7 @@
 //
 // shape, strides of x: kept dimensions d[0..3], reduced dimensions d[4..7], outermost first, ones in front; d[7] lies
 // contiguously. sizes: reduced elements, groups, channels (group modulo channels is the channel), reduced elements a
-// chunk, chunks, groups a work-item.
+// chunk, chunks, groups a work-item. CENTRED 0: the mean counts as 0.
 
 #ifndef T
 #define T float              // storage type of input and output
@@ -19,6 +19,9 @@
 #endif
 #ifndef ROWS
 #define ROWS 1               // groups that are normalized side by side, sharing the loads of scale and bias: 1 or 4
+#endif
+#ifndef CENTRED
+#define CENTRED 1
 #endif
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
@@ -77,6 +80,10 @@ static inline void sums_of(const __global T *x, IDX base, IDX i0, IDX i1, dims_t
 static inline void statistics(const __global T *x, IDX base, IDX i0, IDX i1, dims_t shape, dims_t strides, float *guess,
                               float *distance, float *deviations) {
   float sum, squares;
+#if !CENTRED
+  sums_of(x, base, i0, i1, shape, strides, 0, &sum, deviations);
+  *guess = *distance = 0;
+#else
   FOR_RUNS(base, i0, i0 + 1) {
     const IDX few = i1 - i0 < shape.d[7] - i0 % shape.d[7] ? i1 - i0 : shape.d[7] - i0 % shape.d[7];
     *guess = few >= 8 ? sum_lanes(LOAD8(T, x, at) * 0.125f) : LOAD(T, x, at);
@@ -90,6 +97,7 @@ static inline void statistics(const __global T *x, IDX base, IDX i0, IDX i1, dim
     *distance = sum / (float)(i1 - i0);
     *deviations = squares - sum * *distance;
   }
+#endif
 }
 
 #define UNROLLED(r) _Pragma("unroll") for (int r = 0; r < ROWS; r++)

@@ -1,5 +1,6 @@
 // Softmax along one dimension of [outer, n, inner]: rows where inner is 1, columns else. Exponentials wait in private
-// memory, or in the result where that is plain float; else they are computed again. After exp_sums.cl.
+// memory, or in the result where that is plain float; else they are computed again. LOGARITHM: the result's logarithm
+// without the exponential's loss, x - m - log(sum). After exp_sums.cl.
 
 #ifndef WIDE
 #define WIDE 128  // vectors of columns that one work-item keeps at most
@@ -18,6 +19,14 @@
 #define EMIT8(p, i, v) STORE8(X, p, i, v)
 #endif
 #define EMITN(p, i, n, v) STOREN(X, p, i, n, v)
+#endif
+// The result of exponential e and difference d = x - m, and what it takes of the sum of the exponentials.
+#ifdef LOGARITHM
+#define RESULT(e, d, s) ((d) - (s))
+#define FACTOR(sum) log((sum) * SCALE)
+#else
+#define RESULT(e, d, s) ((e) * (s))
+#define FACTOR(sum) (1.0f / (sum))
 #endif
 // WAIT_IN_RESULT is defined where X is float and the result is stored plainly.
 #ifndef KEPT
@@ -74,8 +83,11 @@ static inline void put_row(const __global X *x, __global X *y, IDX at, IDX n, fl
   for (; i + 8 <= end; i += 8) STORE8(X, y, i, LOAD8(X, y, i) * scale);
   for (; i < end; i++) STORE(X, y, i, LOAD(X, y, i) * scale);
 #else
-  for (; i + 8 <= end; i += 8) EMIT8(y, i, EXP8(LOAD8(X, x, i) - m) * scale);
-  if (i < end) EMITN(y, i, end - i, EXP8(LOADN(X, x, i, end - i) - m) * scale);
+  for (; i + 8 <= end; i += 8) EMIT8(y, i, RESULT(EXP8(LOAD8(X, x, i) - m), LOAD8(X, x, i) - m, scale));
+  if (i < end) {
+    const float8 d = LOADN(X, x, i, end - i) - m;
+    EMITN(y, i, end - i, RESULT(EXP8(d), d, scale));
+  }
 #endif
 }
 
@@ -103,9 +115,10 @@ static inline void softmax_kept(const __global X *x, __global X *y, IDX at, IDX 
     for (IDX k = 0; k < lanes; k++) sum += lane[k];
     kept[vectors] = e;
   }
-  const float scale = 1.0f / sum;
-  for (v = 0; v < vectors; v++) EMIT8(y, at + v * 8, kept[v] * scale);
-  if (lanes > 0) EMITN(y, at + vectors * 8, lanes, kept[vectors] * scale);
+  const float scale = FACTOR(sum);
+  for (v = 0; v < vectors; v++) EMIT8(y, at + v * 8, RESULT(kept[v], LOAD8(X, x, at + v * 8) - m, scale));
+  if (lanes > 0)
+    EMITN(y, at + vectors * 8, lanes, RESULT(kept[vectors], LOADN(X, x, at + vectors * 8, lanes) - m, scale));
 }
 
 // Work-item: `rows_each` rows.
@@ -119,7 +132,7 @@ kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, ID
       softmax_kept(x, y, at, n, m EXTRA_PASS);
     } else {
       const float sum = sum_of(x + at, y + at, n, m);
-      put_row(x, y, at, n, m, 1.0f / sum EXTRA_PASS);
+      put_row(x, y, at, n, m, FACTOR(sum) EXTRA_PASS);
     }
   }
 }
@@ -154,7 +167,7 @@ kernel void softmax_join(const __global X *x, __global X *y, const __global floa
 #ifdef WAIT_IN_RESULT
   const float scale = EXP1(pairs[2 * part] - m) * SCALE / sum;
 #else
-  const float scale = 1.0f / sum;
+  const float scale = FACTOR(sum);
 #endif
   put_row(x, y, row * n + begin, length, m, scale EXTRA_PASS);
 }
@@ -175,14 +188,16 @@ static inline void softmax_short(const __global X *x, __global X *y, IDX at, IDX
     const float8 a = EXP8(kept0[r] - m0), b = EXP8(kept1[r] - m1);
     sum0 += a;
     sum1 += b;
+#ifndef LOGARITHM
     kept0[r] = a;
     kept1[r] = b;
+#endif
   }
-  sum0 = 1.0f / sum0;
-  sum1 = 1.0f / sum1;
+  sum0 = FACTOR(sum0);
+  sum1 = FACTOR(sum1);
   for (IDX r = 0; r < n; r++) {
-    EMIT8(y, at + r * inner, kept0[r] * sum0);
-    EMIT8(y, at + r * inner + 8, kept1[r] * sum1);
+    EMIT8(y, at + r * inner, RESULT(kept0[r], kept0[r] - m0, sum0));
+    EMIT8(y, at + r * inner + 8, RESULT(kept1[r], kept1[r] - m1, sum1));
   }
 }
 
@@ -201,7 +216,7 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
   const IDX vectors = (last - column) / 8, lanes = (last - column) % 8;
   float8 m[WIDE], scale[WIDE];
   sums_wide(x + at, n, inner, vectors, m, scale);
-  for (IDX v = 0; v < vectors; v++) scale[v] = 1.0f / scale[v];
+  for (IDX v = 0; v < vectors; v++) scale[v] = FACTOR(scale[v]);
   for (IDX r = 0; r < n; r += ROWS) {
     const IDX end = r + ROWS < n ? r + ROWS : n;
     for (IDX v = 0; v < vectors; v += 2) {
@@ -209,8 +224,9 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
       float8 a[ROWS], b[ROWS];  // first all loads, then all stores, which may differ in high address bits only
       for (IDX k = r; k < end; k++) {
         const IDX i = at + k * inner;
-        a[k - r] = EXP8(LOAD8(X, x, i + v * 8) - m[v]) * scale[v];
-        b[k - r] = EXP8(LOAD8(X, x, i + next * 8) - m[next]) * scale[next];
+        const float8 d = LOAD8(X, x, i + v * 8) - m[v], e = LOAD8(X, x, i + next * 8) - m[next];
+        a[k - r] = RESULT(EXP8(d), d, scale[v]);
+        b[k - r] = RESULT(EXP8(e), e, scale[next]);
       }
       for (IDX k = r; k < end; k++) {
         const IDX i = at + k * inner;
@@ -223,10 +239,11 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
     const IDX tail = at + vectors * 8;
     float8 top, sum;
     sums_part(x + tail, n, inner, lanes, &top, &sum);
-    sum = 1.0f / sum;
+    sum = FACTOR(sum);
     for (IDX r = 0; r < n; r++) {
       const IDX i = tail + r * inner;
-      EMITN(y, i, lanes, EXP8(LOADN(X, x, i, lanes) - top) * sum);
+      const float8 d = LOADN(X, x, i, lanes) - top;
+      EMITN(y, i, lanes, RESULT(EXP8(d), d, sum));
     }
   }
 }

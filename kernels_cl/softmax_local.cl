@@ -1,5 +1,5 @@
 // Softmax along one dimension of [outer, n, inner] on GPUs; groups.h says how a work-group shares lines. Short lines stay
-// in registers from the first pass to the last.
+// in registers from the first pass to the last. LOGARITHM as in softmax.cl.
 
 #ifndef X
 #define X float  // storage type
@@ -84,14 +84,21 @@ kernel GROUP_OF void softmax_local(const __global X *x, FOUND_ARG RESULT_ARG IDX
     found[2 * (line * parts + part) + 1] = total;
   }
 #else
+#ifdef LOGARITHM
+#define RESULT(j, at) ((LOAD(X, x, at) - top) - scale)
+  const float scale = log(total);
+#else
+#define RESULT(j, at) (v[j] * scale)
   const float scale = 1.0f / total;
+#endif
   FOR_TILES {
     if (!once) {
       LOAD_TILE
       EACH_KEPT v[j] = exp(v[j] - top);
     }
     EACH_KEPT {
-      if (i + j * depth < end) EMIT(y, base + (i + j * depth) * inner, v[j] * scale);
+      const IDX at = base + (i + j * depth) * inner;
+      if (i + j * depth < end) EMIT(y, at, RESULT(j, at));
     }
   }
 #endif

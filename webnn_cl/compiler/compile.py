@@ -14,7 +14,9 @@ from webnn_cl.compiler.fuse import Step, fuse_elementwise
 from webnn_cl.compiler.ir import Graph, Node
 from webnn_cl.compiler.layout import to_channels_last
 from webnn_cl.compiler.lower import Lowering
+from webnn_cl.compiler.norm_patterns import recognize_normalizations
 from webnn_cl.compiler.patterns import recognize
+from webnn_cl.compiler.place import place_pieces, read_by_chains
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.sink import sink_views
 from webnn_cl.compiler.tail import tail_of
@@ -32,7 +34,8 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
 
     Raises OperationError with operator, shapes and build log when the device refuses.
     """
-    graph = sink_views(simplify(recognize(simplify(graph))))
+    graph = recognize(recognize_normalizations(simplify(graph)))
+    graph = sink_views(simplify(graph))
     graph = simplify(to_channels_last(graph))
     graph = fold_constants(sink_views(expand_operators(graph)), context, compile_and_prepare)
     return compile_and_prepare(join_attention(graph, context._facts), context)
@@ -45,7 +48,10 @@ def compile_and_prepare(graph: Graph, context: MLContext, forced: Mapping[str, s
     """
     variants = load(context._facts) if forced is None else forced
     lowering = Lowering(graph, context._facts, lambda node: variants.get(workload(node)))
-    for step in fuse_elementwise(graph):
+    steps = fuse_elementwise(graph)
+    lowering.places = place_pieces(graph, steps, context._facts.is_cpu)
+    lowering.read_by_chains = read_by_chains(graph, steps)
+    for step in steps:
         lower_step(step, lowering)
     executable = Executable(lowering.finish(), context, context._timeline.arena)
     with context._timeline.lock:
@@ -61,7 +67,10 @@ def lower_step(step: Step, lowering: Lowering) -> None:
         lowering.at(chain.nodes[-1])
         lower_chain(chain, lowering)
         return
-    lowering.at(node, tail_of(node, chain))
+    place = lowering.places.get(node.output if chain is None else chain.output)
+    if place is not None and node.op.view:
+        return
+    lowering.at(node, tail_of(node, chain, place))
     if chain is not None or not lower_view(node, lowering):
         assert node.op.lower is not None, node.op.name
         node.op.lower(node, lowering)

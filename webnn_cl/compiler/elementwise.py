@@ -20,6 +20,7 @@ from webnn_cl.ops.strided import View
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Lowering
+    from webnn_cl.compiler.tail import Place
 
 __all__ = ["Chain", "chain_text", "lower_chain"]
 
@@ -138,11 +139,18 @@ def lower_chain(chain: Chain, lowering: Lowering) -> None:
     """One launch for `chain`.
 
     On GPUs an element at a time (elementwise_items.py). On CPUs linear where every input lies like the output or is
-    one element; else rows of the inner dimension, or, where that is shorter than a vector, lane by lane.
+    one element; else rows of the inner dimension, or, where that is shorter than a vector, lane by lane. Rows too where
+    the output is part of a concat.
     """
     cpu = lowering.facts.is_cpu
     text = chain_text(chain.nodes, LANES if cpu else 1)
-    shape, accesses = _collapse(chain.output.shape, [_read(v, chain.output.shape, lowering) for v in text.inputs])
+    reads = [_read(v, chain.output.shape, lowering) for v in text.inputs]
+    place = lowering.places.get(chain.output)
+    if place is not None:
+        shape, accesses = _collapse(chain.output.shape, [*reads, (place.target, _placed(chain.output.shape, place))])
+        _launch_rows(chain, text, shape, accesses[:-1], lowering, accesses[-1])
+        return
+    shape, accesses = _collapse(chain.output.shape, reads)
     if not cpu:
         launch_items(chain, text, shape, accesses, lowering, _in_place(chain, accesses, lowering))
     elif len(shape) <= 1 and not any(access.offset for access in accesses):
@@ -153,6 +161,13 @@ def lower_chain(chain: Chain, lowering: Lowering) -> None:
         _launch_lanewise(chain, text, shape, accesses, lowering)
     else:
         _launch_rows(chain, text, shape, accesses, lowering)
+
+
+def _placed(shape: tuple[int, ...], place: Place) -> View:
+    """The elements of a concat that are a piece of `shape`."""
+    view = place.view(shape)
+    assert view is not None
+    return view
 
 
 def broadcast_strides(shape: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
@@ -261,8 +276,14 @@ def _launch_linear(chain: Chain, text: ChainText, accesses: Sequence[Access], lo
 
 
 def _launch_rows(
-    chain: Chain, text: ChainText, shape: tuple[int, ...], accesses: Sequence[Access], lowering: Lowering
+    chain: Chain,
+    text: ChainText,
+    shape: tuple[int, ...],
+    accesses: Sequence[Access],
+    lowering: Lowering,
+    target: Access | None = None,
 ) -> None:
+    """`target` says where rows of the result lie, if not one behind the other."""
     loads = _Loads()
     for k, access in enumerate(accesses):
         storage = dtype_of(access.value.data_type).storage
@@ -281,10 +302,16 @@ def _launch_rows(
     inner, outer = shape[-1], shape[:-1]
     rows = math.prod(outer)
     columns, height = _tile(inner, rows, lowering)
+    if target is not None:
+        loads.arguments.append("const IDX fz, const dims_t tz, ")
+        loads.args += [np.int64(target.offset), dims(target.strides[:-1])]
+        _walk_along(loads, "z")
     defines = loads.defines("LOAD_ONCE", "LOAD_FULL", "LOAD_TAIL", "OFFSETS", "LOCATE", "STEP", "RETURN")
+    if target is not None:
+        defines["ROW"] = "oz"
     sizes = [np.int64(v) for v in (inner, rows, columns, height)] + [np.int32(len(outer)), dims(outer)]
     grid = (-(-inner // columns), -(-rows // height))
-    _launch("rows", chain, text, accesses, loads, defines, sizes, grid, lowering)
+    _launch("rows", chain, text, accesses, loads, defines, sizes, grid, lowering, target)
 
 
 def _launch_lanewise(
@@ -348,6 +375,11 @@ def _walk(loads: _Loads, k: int, access: Access, strides: Sequence[int]) -> None
     storage = dtype_of(access.value.data_type).storage
     loads.arguments.append(f"const __global {storage} *s{k}, const IDX f{k}, const dims_t t{k}, ")
     loads.args += [access.value, np.int64(access.offset), dims(strides)]
+    _walk_along(loads, str(k))
+
+
+def _walk_along(loads: _Loads, k: str) -> None:
+    """The text that keeps offset ``o<k>``, from ``f<k>`` on by strides ``t<k>``."""
     loads.add(OFFSETS=f"IDX o{k} = f{k};", LOCATE=f"o{k} += at[d] * t{k}.d[d];")
     loads.add(STEP=f"o{k} += t{k}.d[d];", RETURN=f"o{k} -= shape.d[d] * t{k}.d[d];")
 
@@ -362,6 +394,7 @@ def _launch(
     sizes: Sequence[Arg],
     grid: tuple[int, ...],
     lowering: Lowering,
+    target: Access | None = None,
 ) -> None:
     scalars = "".join(f"const {type_} {name}, " for name, type_, _ in text.parameters)
     defines |= {
@@ -371,8 +404,10 @@ def _launch(
         "CHAIN8": " ".join(text.statements),
     }
     kernel = Kernel("elementwise.cl", f"elementwise_{kind}", defines, "\n".join(text.code), ("elementwise.h",))
-    args = [*loads.args, *(value for _, _, value in text.parameters), chain.output, *sizes]
-    lowering.launch(kernel, args, grid, in_place=_in_place(chain, accesses, lowering))
+    output = chain.output if target is None else target.value
+    args = [*loads.args, *(value for _, _, value in text.parameters), output, *sizes]
+    in_place = _in_place(chain, accesses, lowering) if target is None else ()
+    lowering.launch(kernel, args, grid, in_place=in_place)
 
 
 def _block(size: int, lowering: Lowering) -> int:

@@ -14,7 +14,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of, normalize_data_type
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.tail import Tail
+    from webnn_cl.compiler.tail import Place, Tail
     from webnn_cl.interop.guard import GuardedLaunch
     from webnn_cl.opencl.facts import DeviceFacts
     from webnn_cl.ops.strided import View
@@ -127,6 +127,10 @@ class Lowering:
         self._node: Node | None = None
         self._tail: Tail | None = None
         self._views: dict[Value, tuple[Value, View]] = {}
+        # Values that are written into the output of a concat.
+        self.places: dict[Value, Place] = {}
+        # Values that may stay views: only element-wise kernels read them.
+        self.read_by_chains: set[Value] = set()
 
     # For records ----------------------------------------------------------------------------------------------
 

@@ -35,7 +35,11 @@ class _Sinker(Rewriter):
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            if node.op.expression is None or node.op.name in _BY_BLOCKS or not (self._reshape(node) or self._turn(node)):
+            if (
+                node.op.expression is None
+                or node.op.name in _BY_BLOCKS
+                or not (self._reshape(node) or self._turn(node))
+            ):
                 self.copy(node)
         return self.finish()
 
@@ -128,9 +132,7 @@ def _worth(source: Value) -> bool:
     return node is not None and (node.op.expression is not None or bool(node.op.meta.get("epilogue")))
 
 
-def reshaped_operand(
-    shape: Sequence[int], target: Sequence[int], new: Sequence[int]
-) -> tuple[int, ...] | None:
+def reshaped_operand(shape: Sequence[int], target: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
     """The shape under which an operand of `shape`, that broadcasts to `target`, broadcasts alike to `new`, which has as
     many elements; None where there is none.
     """

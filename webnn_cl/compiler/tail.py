@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,13 +12,34 @@ import numpy as np
 from webnn_cl.compiler.elementwise import Chain, ChainText, broadcast_strides, chain_text
 from webnn_cl.compiler.ir import Node, Value
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.strided import View
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg
 
-__all__ = ["Tail", "accepts", "tail_of"]
+__all__ = ["Place", "Tail", "accepts", "tail_of", "vector_run"]
 
 HEADERS = ("elementwise.h",)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where results go that are part of a concat: `run` of them at `offset` in each row of `pitch` elements of
+    `target`.
+    """
+
+    target: Value
+    offset: int
+    run: int
+    pitch: int
+
+    @property
+    def rows(self) -> int:
+        return self.target.desc.size // self.pitch
+
+    def view(self, shape: Sequence[int]) -> View | None:
+        """The elements of `target` that are a piece of `shape`; None where strides can't say it."""
+        return View((self.rows, self.run), (self.pitch, 1), self.offset).reshaped(shape)
 
 
 @dataclass(frozen=True)
@@ -34,14 +56,24 @@ class Tail:
     args: tuple[Arg, ...] = ()
 
 
-def accepts(node: Node, chain: Sequence[Node]) -> bool:
-    """Whether the kernel of `node` can apply `chain`, whose only shared value is the node's output.
+def vector_run(node: Node) -> int:
+    """How many consecutive results, from a multiple of itself on, hold every EMIT8 of `node`; 0 without epilogue.
 
     The record says, as ``meta["epilogue"]``, over how many trailing dimensions the eight elements of one EMIT8 may
-    run (0: no epilogue); operands that broadcast within those would need an index per element.
+    run (0: no epilogue).
     """
     rule = node.op.meta.get("epilogue")
     run = rule(node) if callable(rule) else int(rule or 0)
+    shape = node.output.shape
+    return math.prod(shape[max(len(shape) - run, 0) :]) if run else 0
+
+
+def accepts(node: Node, chain: Sequence[Node]) -> bool:
+    """Whether the kernel of `node` can apply `chain`, whose only shared value is the node's output.
+
+    Operands that broadcast within the eight elements of one EMIT8 would need an index per element.
+    """
+    run = vector_run(node)
     output = chain[-1].output
     if run == 0 or len(node.outputs) != 1 or output.desc != node.output.desc:
         return False
@@ -51,40 +83,63 @@ def accepts(node: Node, chain: Sequence[Node]) -> bool:
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...], run: int) -> bool:
-    padded = (1,) * (len(target) - len(shape)) + shape
-    last = padded[len(target) - min(run, len(target)) :]
-    return all(d == 1 for d in last) or last == target[len(target) - len(last) :]
+    """Whether an operand of `shape` is walked evenly, or not at all, within `run` elements of `target`."""
+    extent, stride = _steps(shape, target)[-1]
+    return stride in (0, 1) and (extent % run == 0 or math.prod(target) == extent)
 
 
-def tail_of(node: Node, chain: Chain | None) -> Tail:
-    """The tail of `node` with `chain` behind it; the plain one without a chain."""
-    if chain is None:
+def tail_of(node: Node, chain: Chain | None, place: Place | None = None) -> Tail:
+    """The tail of `node` with `chain` behind it, at `place`; the plain one without either."""
+    if chain is None and place is None:
         return Tail(node.output)
+    nodes = chain.nodes if chain is not None else []
+    output = chain.output if chain is not None else node.output
     given = {node.output: "k_in"}
-    texts = {width: chain_text(chain.nodes, width, given) for width in (8, 1)}
+    texts = {width: chain_text(nodes, width, given) for width in (8, 1)}
     wide = texts[8]
-    access = [_Operand(k, value, chain.output) for k, value in enumerate(wide.inputs)]
+    access = [_Operand(k, value, output) for k, value in enumerate(wide.inputs)]
+    target = _target(place)
     arguments = [a.declaration for a in access] + [f"const {kind} {name}" for name, kind, _ in wide.parameters]
+    arguments += [f"const IDX {name}" for name in target.args]
+    at = target.index
     defines = {
         "EXTRA_ARGS": "".join(f", {a}" for a in arguments),
         "EXTRA_PASS": "".join(f", {a.replace('*', '').split()[-1]}" for part in arguments for a in part.split(",")),
-        "EMIT8(y, i, v)": _body(node, chain, wide, access, 8, "LOAD8", "STORE8(OUT_, y, k_i, result)"),
-        "EMITN(y, i, n, v)": _body(node, chain, wide, access, 8, "LOADN", "STOREN(OUT_, y, k_i, k_n, result)"),
-        "EMIT(y, i, v)": _body(node, chain, texts[1], access, 1, "LOAD", "STORE(OUT_, y, k_i, result)"),
+        "EMIT8(y, i, v)": _body(node, output, wide, access, 8, "LOAD8", f"STORE8(OUT_, y, {at}, result)"),
+        "EMITN(y, i, n, v)": _body(node, output, wide, access, 8, "LOADN", f"STOREN(OUT_, y, {at}, k_n, result)"),
+        "EMIT(y, i, v)": _body(node, output, texts[1], access, 1, "LOAD", f"STORE(OUT_, y, {at}, result)"),
     }
     args: list[Arg] = [arg for a in access for arg in a.args]
     args += [value for _, _, value in wide.parameters]
+    args += map(np.int64, target.args.values())
     code = "\n".join({**texts[8].code, **texts[1].code})
-    return Tail(chain.output, defines, code, HEADERS, tuple(args))
+    return Tail(output if place is None else place.target, defines, code, HEADERS, tuple(args))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The index at which element ``k_i`` is stored, and the arguments by name that it needs."""
+
+    index: str
+    args: dict[str, int]
+
+
+def _target(place: Place | None) -> _Target:
+    if place is None:
+        return _Target("k_i", {})
+    if place.rows == 1:
+        return _Target("k_base + k_i", {"k_base": place.offset})
+    index = "k_base + k_i + (k_i / k_run) * k_gap"
+    return _Target(index, {"k_base": place.offset, "k_run": place.run, "k_gap": place.pitch - place.run})
 
 
 def _body(
-    node: Node, chain: Chain, text: ChainText, access: Sequence[_Operand], width: int, load: str, store: str
+    node: Node, output: Value, text: ChainText, access: Sequence[_Operand], width: int, load: str, store: str
 ) -> str:
     """One statement: take value and index, load the other operands, run the chain, store."""
     suffix = "8" if width == 8 else ""
     kind = dtype_of(node.output.data_type).compute + suffix
-    out = dtype_of(chain.output.data_type)
+    out = dtype_of(output.data_type)
     taken = "(v)"
     if node.output.data_type == "float16":
         taken = f"ROUND{width}(half, (v))"
@@ -92,7 +147,8 @@ def _body(
     if load == "LOADN":
         lines.append("const IDX k_n = (n);")
     lines += [a.load(width, load) for a in access]
-    lines += [f"{out.compute}{suffix} result;", *text.statements, store.replace("OUT_", out.storage) + ";"]
+    statements = text.statements or ["result = k_in;"]
+    lines += [f"{out.compute}{suffix} result;", *statements, store.replace("OUT_", out.storage) + ";"]
     return "do { " + " ".join(lines) + " } while (0)"
 
 

@@ -33,7 +33,8 @@ def lower_norm_by_groups(
     shapes: list[Arg] = [*groups.layout(), dims((groups.elements, lines, channels)), np.float32(node.attrs["epsilon"])]
     weights: list[Arg] = [parameters[role] for role in ("scale", "bias") if role in parameters]
     alone = all(extent == 1 for extent, _ in groups.reduced[:-1])
-    plain: dict[str, object] = {"T": dtype_of(x.data_type).storage, "ALONE": int(alone)}
+    centred = int(not node.attrs.get("uncentred"))
+    plain: dict[str, object] = {"T": dtype_of(x.data_type).storage, "ALONE": int(alone), "CENTRED": centred}
     final = {**plain, **{role.upper(): index for role in parameters}}
     both, headers = [(x, tail.output)], ("norm.h",)
     if share.parts == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,7 +52,7 @@ def lower_instance_norm(node: Node, lw: Lowering) -> None:
 
 
 def lower_layer_norm(node: Node, lw: Lowering) -> None:
-    """layer_normalization."""
+    """layer_normalization; with ``attrs["uncentred"]`` its root-mean-square form, in which the mean counts as 0."""
     parameters = {role: _in_order(lw, value, node.attrs["axes"]) for role, value in _parameters(node).items()}
     _lower_groups(node, lw, parameters, BY_REDUCED, 1)
 
@@ -85,7 +85,8 @@ def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index
         return
     plan = plan_of(groups, channels, bool(parameters) and index == BY_REDUCED, lw.facts)
     indices = {role.upper(): index for role in parameters}
-    final = {"T": dtype_of(x.data_type).storage, **indices, **plan.defines, **tail.defines}
+    kind = {"CENTRED": 0} if node.attrs.get("uncentred") else {}
+    final = {"T": dtype_of(x.data_type).storage, **indices, **kind, **plan.defines, **tail.defines}
     headers = ("norm.h", *tail.headers)
     layout = [*groups.layout(), plan.sizes]
     operands: list[Arg] = [x, *(parameters[role] for role in ("scale", "bias") if role in parameters), tail.output]
@@ -93,15 +94,17 @@ def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index
         kernel = Kernel(plan.template, plan.entry, final, tail.code, headers)
         lw.launch(kernel, [*operands, *layout, np.float32(node.attrs["epsilon"]), *tail.args], plan.grid)
         return
-    stats = _launch_statistics(node, lw, plan, layout)
+    stats = _launch_statistics(node, lw, plan, layout, kind)
     kernel = Kernel(plan.template, f"{plan.entry}_apply", final | {"STAGE": 3}, tail.code, headers)
     lw.launch(kernel, [*operands, stats, *layout, *tail.args], plan.grid)
 
 
-def _launch_statistics(node: Node, lw: Lowering, plan: Plan, layout: Sequence[Arg]) -> Buffer:
+def _launch_statistics(
+    node: Node, lw: Lowering, plan: Plan, layout: Sequence[Arg], kind: Mapping[str, object]
+) -> Buffer:
     """Mean and deviation of all groups, by way of those of their chunks."""
     x = node.inputs["input"]
-    defines = {"T": dtype_of(x.data_type).storage, **plan.defines}
+    defines = {"T": dtype_of(x.data_type).storage, **kind, **plan.defines}
     parts, stats = lw.scratch(4 * plan.stat_floats * plan.chunks), lw.scratch(4 * plan.stat_floats)
     chunks = Kernel(plan.template, f"{plan.entry}_chunks", defines | {"STAGE": 1}, headers=("norm.h",))
     lw.launch(chunks, [x, parts, *layout], plan.grid)

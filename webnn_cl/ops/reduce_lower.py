@@ -35,6 +35,8 @@ __all__ = [
 
 SHORTEST_PART = 4096  # elements
 WIDE = 128  # vectors of eight columns that a work-item of a ..._columns kernel keeps
+# Below this a CPU core is done with a reduction before another launch, of the parts' results, would have begun.
+WORTH_PARTS_BYTES = 256 << 10
 HEADERS: tuple[str, ...] = ("elementwise.h", "move.h")  # exponentials
 
 
@@ -97,6 +99,8 @@ def share_out(step: Pass, facts: DeviceFacts, size: int) -> Split:
     total = step.outer * step.n * step.inner
     items = min(max(total * size // BYTES_PER_ITEM, 1), ITEMS_PER_UNIT * max(facts.compute_units, 1))
     parts = min(items // (step.outer * units), step.n * min(step.inner, columns) // SHORTEST_PART, step.n)
+    if total * size < WORTH_PARTS_BYTES:
+        parts = 1
     if parts > 1:
         chunk = -(-step.n // parts)
         chunk = -(-chunk // 32) * 32 if step.inner == 1 else chunk

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,46 +21,69 @@ if TYPE_CHECKING:
 __all__ = ["lower_concat", "lower_pad", "lower_split", "lower_tile", "lower_triangular"]
 
 PIECES = 8  # operands of one launch
+LANES = 8
 _HEADERS = ("move.h",)
 
 
 def lower_concat(node: Node, lowering: Lowering) -> None:
-    """Eight inputs a launch, all by one kernel; a single input shares its memory."""
+    """Eight inputs a launch, all by one kernel, but for those that were written in place; a single input shares its
+    memory.
+    """
     values = node.many("inputs")
     if len(values) == 1:
         lowering.alias(node.output, values[0])
     else:
-        _move_pieces(lowering, node.output, values, node.attrs["axis"], {})
+        _move_pieces(lowering, node.output, values, node.attrs["axis"], {}, lowering.places)
 
 
 def lower_split(node: Node, lowering: Lowering) -> None:
-    """Eight outputs a launch, all by one kernel; a single output shares the input's memory."""
-    source = node.inputs["input"]
+    """Eight outputs a launch, all by one kernel, but for those that their readers find in the input; a single output
+    shares the input's memory.
+    """
+    source, axis = node.inputs["input"], node.attrs["axis"]
     if len(node.outputs) == 1:
         lowering.alias(node.output, source)
-    else:
-        defines = {"PIECE": "__global E *", "WHOLE": "const __global E *"}
-        _move_pieces(lowering, source, node.outputs, node.attrs["axis"], defines)
+        return
+    begin = 0
+    apart = set()
+    for output in node.outputs:
+        if output in lowering.read_by_chains and output.shape[-1] >= LANES:
+            starts = [begin if k == axis else 0 for k in range(source.desc.rank)]
+            view = View.packed(source.shape).sliced(starts, output.shape, [1] * source.desc.rank)
+            lowering.view(output, source, view)
+            apart.add(output)
+        begin += output.shape[axis]
+    defines = {"PIECE": "__global E *", "WHOLE": "const __global E *"}
+    _move_pieces(lowering, source, node.outputs, axis, defines, apart)
 
 
-def _move_pieces(lowering: Lowering, whole: Value, pieces: Sequence[Value], axis: int, defines: dict[str, str]) -> None:
+def _move_pieces(
+    lowering: Lowering,
+    whole: Value,
+    pieces: Sequence[Value],
+    axis: int,
+    defines: dict[str, str],
+    apart: Collection[Value],
+) -> None:
+    """Copy all pieces from or to their places in the whole, but for those `apart`."""
     size = dtype_of(whole.data_type).size
     rows = math.prod(whole.shape[:axis])
     pitch = whole.desc.size // rows
     run = min(piece.desc.size for piece in pieces) // rows
     past = past_caches(lowering.facts, run * size, whole.desc.nbytes)
     kernel = Kernel("pieces.cl", "pieces", {"E": unsigned_of(size), **defines, **past}, headers=_HEADERS)
-    first = 0
-    for begin in range(0, len(pieces), PIECES):
-        group = list(pieces[begin : begin + PIECES])
+    begins = itertools.accumulate((piece.desc.size // rows for piece in pieces), initial=0)
+    todo = [(piece, begin) for piece, begin in zip(pieces, begins, strict=False) if piece not in apart]
+    for k in range(0, len(todo), PIECES):
+        group = [piece for piece, _ in todo[k : k + PIECES]]
+        first = todo[k][1]
+        starts = [begin - first for _, begin in todo[k : k + PIECES]]
         sizes = [piece.desc.size // rows for piece in group]
-        starts = [sum(sizes[:k]) for k in range(len(sizes))]
-        width = sum(sizes)
+        width = starts[-1] + sizes[-1]
         columns, rows_each, local = split_rows(lowering.facts, width, rows, size)
         args: list[Arg] = [whole, *group, *group[:1] * (PIECES - len(group)), dims(starts), dims(sizes)]
         args += [np.int64(n) for n in (first, width, pitch, rows, columns, rows_each)]
         lowering.launch(kernel, args, (-(-width // columns), -(-rows // rows_each)), local)
-        first += width
 
 
 def lower_pad(node: Node, lowering: Lowering) -> None:

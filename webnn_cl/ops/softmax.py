@@ -52,7 +52,10 @@ def _turns(n: int, inner: int) -> bool:
 
 
 def lower_softmax(node: Node, lowering: Lowering) -> None:
-    """One kernel per row layout; a few long rows take two: largest element and sum of the parts, then the result."""
+    """One kernel per row layout; a few long rows take two: largest element and sum of the parts, then the result.
+
+    ``attrs["logarithm"]`` asks for the logarithm of the result (compiler/norm_patterns.py).
+    """
     outer, n, inner = _geometry(node)
     x, tail = node.inputs["input"], lowering.tail(node)
     size = dtype_of(x.data_type).size
@@ -74,7 +77,9 @@ def _kernel(node: Node, entry: str, tail: Tail, cpu: bool, stores: bool = True) 
     """A kernel of softmax.cl; only one that `stores` results has the epilogue."""
     desc = node.output.desc
     defines: dict[str, object] = {"X": dtype_of(desc.data_type).storage, "WIDE": WIDE, "KEPT": KEPT if cpu else 1}
-    if desc.data_type == "float32" and not tail.defines:
+    if node.attrs.get("logarithm"):
+        defines["LOGARITHM"] = ""
+    elif desc.data_type == "float32" and not tail.defines:
         _, n, inner = _geometry(node)
         past = cpu and desc.nbytes >= PAST_BYTES and (inner > 1 or n <= 8 * KEPT)
         defines["PAST" if past else "WAIT_IN_RESULT"] = ""

@@ -22,7 +22,7 @@ def lower_softmax_by_groups(node: Node, lowering: Lowering, extents: tuple[int, 
     x, tail = node.inputs["input"], lowering.tail(node)
     share = share_of(outer * inner, n, inner == 1, lowering.facts)
     sizes: list[Arg] = [np.int64(size) for size in (n, inner, share.lines)]
-    defines = {"X": dtype_of(x.data_type).storage}
+    defines = {"X": dtype_of(x.data_type).storage, **({"LOGARITHM": ""} if node.attrs.get("logarithm") else {})}
     both = [(x, tail.output)]
     if share.parts == 1:
         args: list[Arg] = [x, tail.output, *sizes]

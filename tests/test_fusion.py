@@ -1,0 +1,434 @@
+"""Fusion across views and into concats: how many launches a graph takes, and that its values stay the reference's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.numpy_builder import check_graph
+from webnn_cl.compiler.lower import Launch
+from webnn_cl.compiler.sink import reshaped_operand
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def entries(graph: Any) -> list[str]:
+    """Kernels by name, in order; copies are none."""
+    return [c.kernel.entry for c in graph._executable.commands if isinstance(c, Launch)]
+
+
+def number(b: Any, value: float) -> Any:
+    return b.constant(value, data_type="float32")
+
+
+# Across reshapes and transposes -------------------------------------------------------------------------------
+
+
+def test_a_chain_goes_on_behind_a_reshape(context: Any) -> None:
+    bias = floats(16)
+
+    def build(b: Any) -> dict[str, Any]:
+        rows = b.reshape(b.exp(b.input("x", (4, 8, 16))), (32, 16))
+        return {"y": b.relu(b.add(rows, b.constant(bias)))}
+
+    assert len(entries(check_graph(context, build, {"x": floats(4, 8, 16)}))) == 1
+
+
+def test_an_epilogue_reaches_across_a_reshape(context: Any) -> None:
+    weights, bias = floats(64, 48), floats(48)
+
+    def build(b: Any) -> dict[str, Any]:
+        product = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (4, 8, 48))
+        return {"y": b.gelu(b.add(product, b.constant(bias)))}
+
+    assert len(entries(check_graph(context, build, {"x": floats(32, 64)}))) == 1
+
+
+def test_an_activation_of_a_reshaped_value_that_it_is_multiplied_with(context: Any) -> None:
+    weights = floats(64, 48)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (4, 8, 48))
+        return {"y": b.mul(x, b.sigmoid(x)), "z": b.reduce_max(b.input("z", (4, 8)), axes=[1])}
+
+    assert entries(check_graph(context, build, {"x": floats(32, 64), "z": floats(4, 8)}))[1:] == ["reduce_rows"]
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 81), (8, 81), (1, 1, 8, 9, 9)])
+def test_a_convolution_takes_what_follows_its_reshape(context: Any, shape: tuple[int, ...]) -> None:
+    weights, column = floats(8, 6, 3, 3), floats(8, 1)
+    column = column.reshape(8, 1, 1) if len(shape) == 5 else column
+
+    def build(b: Any) -> dict[str, Any]:
+        flat = b.reshape(b.conv2d(b.input("x", (1, 6, 11, 11)), b.constant(weights)), shape)
+        return {"y": b.sigmoid(b.mul(flat, b.constant(column)))}
+
+    bare = check_graph(
+        context,
+        lambda b: {"y": b.conv2d(b.input("x", (1, 6, 11, 11)), b.constant(weights))},
+        {"x": floats(1, 6, 11, 11)},
+    )
+    graph = check_graph(context, build, {"x": floats(1, 6, 11, 11)})
+    assert len(entries(graph)) == len(entries(bare))
+
+
+def test_a_residual_under_another_shape(context: Any) -> None:
+    weights = floats(16, 16)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (4, 8, 16))
+        other = b.mul(b.exp(x), number(b, 0.5))
+        product = b.reshape(b.matmul(b.reshape(x, (32, 16)), b.constant(weights)), (4, 8, 16))
+        return {"y": b.relu(b.add(product, other))}
+
+    assert len(entries(check_graph(context, build, {"x": floats(4, 8, 16)}))) == 1
+
+
+def test_an_operand_that_the_other_shape_cannot_say(context: Any) -> None:
+    position = floats(8, 48)
+    weights = floats(64, 48)
+
+    def build(b: Any) -> dict[str, Any]:
+        product = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (4, 8, 48))
+        return {"y": b.add(product, b.constant(position)), "t": b.reshape(product, (8, 4, 48))}
+
+    check_graph(context, build, {"x": floats(32, 64)})
+
+
+def test_transposes_around_an_activation_cancel(context: Any) -> None:
+    weights = floats(8, 6, 3, 3)
+
+    def build(b: Any) -> dict[str, Any]:
+        y = b.conv2d(b.input("x", (1, 6, 11, 11)), b.constant(weights))
+        turned = b.relu(b.transpose(y, permutation=[0, 2, 3, 1]))
+        return {"y": b.transpose(turned, permutation=[0, 3, 1, 2])}
+
+    bare = check_graph(
+        context,
+        lambda b: {"y": b.conv2d(b.input("x", (1, 6, 11, 11)), b.constant(weights))},
+        {"x": floats(1, 6, 11, 11)},
+    )
+    assert len(entries(check_graph(context, build, {"x": floats(1, 6, 11, 11)}))) == len(entries(bare))
+
+
+@pytest.mark.parametrize(
+    ("shape", "target", "new", "expected"),
+    [
+        ((16,), (4, 8, 16), (32, 16), (1, 16)),
+        ((8, 1), (8, 81), (8, 9, 9), (8, 1, 1)),
+        ((8, 48), (4, 8, 48), (32, 48), None),
+        ((4, 1, 1), (4, 8, 48), (2, 2, 384), (2, 2, 1)),
+        ((1, 6, 1), (2, 6, 5), (12, 5), None),
+        ((6, 1), (6, 5), (5, 6), None),
+        ((), (6, 5), (30,), (1,)),
+    ],
+)
+def test_operands_under_another_shape(shape: Any, target: Any, new: Any, expected: Any) -> None:
+    assert reshaped_operand(shape, target, new) == expected
+    if expected is not None:
+        values = floats(*shape)
+        np.testing.assert_array_equal(
+            np.broadcast_to(values, target).reshape(new), np.broadcast_to(values.reshape(expected), new)
+        )
+
+
+# Normalizations that are spelled out ------------------------------------------------------------------------------
+
+
+def _divided(b: Any, d: Any, under: Any, spelling: str) -> Any:
+    if spelling == "div sqrt":
+        return b.div(d, b.sqrt(under))
+    if spelling == "div pow":
+        return b.div(d, b.pow(under, number(b, 0.5)))
+    if spelling == "mul pow":
+        return b.mul(b.pow(under, number(b, -0.5)), d)
+    if spelling == "mul one over":
+        return b.mul(d, b.div(number(b, 1), b.sqrt(under)))
+    return b.mul(d, b.reciprocal(b.sqrt(under)))
+
+
+SPELLINGS = ["div sqrt", "div pow", "mul pow", "mul one over", "mul reciprocal"]
+SHAPES: list[tuple[tuple[int, ...], list[int]]] = [
+    ((7, 48), [1]),
+    ((3, 5, 16), [0, 2]),
+    ((4, 9, 10), [1]),
+    ((2, 9000), [1]),
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("centred", [True, False])
+def test_spelled_out_normalizations(context: Any, spelling: str, centred: bool) -> None:
+    gamma, beta = floats(48), floats(48)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (7, 48))
+        d = b.sub(x, b.reduce_mean(x, axes=[1], keep_dimensions=True)) if centred else x
+        under = b.add(number(b, 1e-3), b.reduce_mean(b.mul(d, d), axes=[1], keep_dimensions=True))
+        n = _divided(b, d, under, spelling)
+        return {"y": b.relu(b.add(b.mul(n, b.constant(gamma)), b.constant(beta)))}
+
+    assert entries(check_graph(context, build, {"x": floats(7, 48) + np.float32(2)})) == ["norm_rows"]
+
+
+@pytest.mark.parametrize(("shape", "axes"), SHAPES)
+@pytest.mark.parametrize("half", [False, True])
+def test_root_mean_square_normalization(context: Any, shape: tuple[int, ...], axes: list[int], half: bool) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", shape, "float16" if half else "float32")
+        under = b.reduce_mean(b.mul(x, x), axes=axes, keep_dimensions=True)
+        small = b.constant(1e-3, data_type="float16" if half else "float32")
+        return {"y": b.mul(x, b.reciprocal(b.sqrt(b.add(under, small))))}
+
+    x = floats(*shape) + np.float32(1)
+    graph = check_graph(context, build, {"x": x.astype(np.float16) if half else x}, tolerance=5e-3 if half else 2e-5)
+    if not half:
+        assert all(entry.startswith("norm_") for entry in entries(graph))
+
+
+def test_a_mean_that_went_into_the_shift(context: Any) -> None:
+    gamma, beta = floats(48), floats(48)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (7, 48))
+        mean = b.reduce_mean(x, axes=[1], keep_dimensions=True)
+        d = b.sub(x, mean)
+        under = b.add(b.reduce_mean(b.mul(d, d), axes=[1], keep_dimensions=True), number(b, 1e-3))
+        inverse = b.mul(b.reciprocal(b.sqrt(under)), b.constant(gamma))
+        return {"y": b.add(b.mul(x, inverse), b.sub(b.constant(beta), b.mul(mean, inverse)))}
+
+    assert entries(check_graph(context, build, {"x": floats(7, 48)})) == ["norm_rows"]
+
+
+def test_what_only_looks_like_a_normalization(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (7, 48))
+        d = b.sub(x, b.reduce_mean(x, axes=[0], keep_dimensions=True))
+        under = b.add(b.reduce_mean(b.mul(d, d), axes=[1], keep_dimensions=True), number(b, 1e-3))
+        return {
+            "other axes": b.div(d, b.sqrt(under)),
+            "inverse": b.div(d, b.reciprocal(b.sqrt(under))),
+            "root": b.mul(d, b.sqrt(under)),
+            "d": d,
+            "cube": b.div(x, b.sqrt(b.add(b.reduce_mean(b.pow(b.abs(x), number(b, 3))), number(b, 1)))),
+        }
+
+    check_graph(context, build, {"x": floats(7, 48)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((7, 48), 1), ((3, 9, 33), 1), ((2, 100, 17), 1), ((2, 30000), 1), ((5, 7), 0)]
+)
+@pytest.mark.parametrize("joined", [False, True])
+def test_log_softmax_spelled_out(context: Any, shape: tuple[int, ...], axis: int, joined: bool) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", shape)
+        d = b.sub(x, b.reduce_max(x, axes=[axis], keep_dimensions=True))
+        if joined:
+            return {"y": b.sub(d, b.reduce_log_sum_exp(d, axes=[axis], keep_dimensions=True))}
+        return {"y": b.sub(d, b.log(b.reduce_sum(b.exp(d), axes=[axis], keep_dimensions=True)))}
+
+    graph = check_graph(context, build, {"x": 40 * floats(*shape)})
+    assert all(entry.startswith("softmax_") for entry in entries(graph))
+
+
+def test_log_softmax_of_infinities(context: Any) -> None:
+    x = np.array([[1, -np.inf, 2], [np.inf, 0, 1], [np.nan, 0, 1], [-np.inf] * 3, [300, 0, -300]], np.float32)
+    b = context.create_graph_builder()
+    value = b.input("x", x.shape)
+    d = b.sub(value, b.reduce_max(value, axes=[1], keep_dimensions=True))
+    graph = b.build({"y": b.sub(d, b.log(b.reduce_sum(b.exp(d), axes=[1], keep_dimensions=True)))})
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        d64 = wide - wide.max(axis=1, keepdims=True)
+        exact = d64 - np.log(np.exp(d64).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(context.compute(graph, {"x": x})["y"], exact, rtol=1e-5)
+
+
+# Layout ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_dimensional_convolutions_stay_in_one_order(context: Any) -> None:
+    """As frameworks export them: each convolution between an unsqueeze and a squeeze."""
+    w1, w2, w3, bias, scale = floats(8, 5, 1, 3), floats(8, 8, 1, 3), floats(6, 8, 1, 1), floats(8, 1), floats(8)
+
+    def build(b: Any) -> dict[str, Any]:
+        def conv(x: Any, w: Any, **options: Any) -> Any:
+            image = b.reshape(x, (2, x.shape[1], 1, x.shape[2]))
+            y = b.conv2d(image, b.constant(w), **options)
+            return b.reshape(y, (2, y.shape[1], y.shape[3]))
+
+        x = b.relu(b.add(conv(b.input("x", (2, 5, 20)), w1, padding=[0, 0, 1, 1]), b.constant(bias)))
+        y = b.tanh(conv(x, w2, padding=[0, 0, 1, 1]))
+        y = b.pad(b.mul(b.add(x, y), b.input("mask", (1, 1, 20))), [0, 0, 2], [0, 0, 1])
+        y = b.layer_normalization(y, axes=[1], scale=b.constant(scale))
+        y = b.concat([b.slice(y, [0, 0, 3], [2, 8, 20]), x], 1)
+        a, c = b.split(y, 2, axis=1)
+        z = conv(b.softmax(b.mul(a, b.sigmoid(c)), 1), w3, strides=[1, 2])
+        rows = b.transpose(z, permutation=[0, 2, 1])
+        return {
+            "rows": rows,
+            "mean": b.reduce_mean(z, axes=[2]),
+            "most": b.reduce_max(z, axes=[1], keep_dimensions=True),
+        }
+
+    graph = check_graph(context, build, {"x": floats(2, 5, 20), "mask": floats(1, 1, 20)})
+    assert entries(graph).count("strided_turn") <= 1  # the graph's input
+
+
+def test_normalization_over_the_channels_of_images(context: Any) -> None:
+    w, scale, bias = floats(8, 8, 3, 3), floats(8, 6), floats(8, 6)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.conv2d(b.input("x", (2, 8, 8, 8)), b.constant(w))
+        x = b.layer_normalization(x, axes=[1, 3], scale=b.constant(scale), bias=b.constant(bias))
+        return {"y": b.conv2d(x, b.constant(w))}
+
+    graph = check_graph(context, build, {"x": floats(2, 8, 8, 8)})
+    assert entries(graph).count("strided_turn") <= 2
+
+
+# Into concats -----------------------------------------------------------------------------------------------------
+
+
+def test_convolutions_write_into_their_concat(context: Any) -> None:
+    first, second, bias = floats(8, 3, 3, 16), floats(12, 1, 1, 16), floats(8)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (2, 9, 10, 16))
+        layout = {"input_layout": "nhwc", "filter_layout": "ohwi"}
+        one = b.relu(b.conv2d(x, b.constant(first), bias=b.constant(bias), padding=[1, 1, 1, 1], **layout))
+        two = b.conv2d(x, b.constant(second), **layout)
+        return {"y": b.concat([one, two, x], 3)}
+
+    graph = check_graph(context, build, {"x": floats(2, 9, 10, 16)})
+    assert len(entries(graph)) == 3  # the third only moves the graph's input
+    assert entries(graph)[-1] == "pieces"
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_chains_write_into_their_concat(context: Any, axis: int) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x, y, row = b.input("x", (3, 9, 10)), b.input("y", (3, 9, 10)), b.input("row", (10,))
+        return {"y": b.concat([b.exp(x), b.relu(b.mul(y, row)), b.add(b.mul(x, y), row)], axis)}
+
+    feeds = {"x": floats(3, 9, 10), "y": floats(3, 9, 10), "row": floats(10)}
+    assert entries(check_graph(context, build, feeds)) == ["elementwise_rows"] * 3
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("size", [(9, 11), (8, 8)])
+def test_every_operator_with_an_epilogue_writes_into_a_concat(context: Any, batch: int, size: tuple[int, int]) -> None:
+    w, bias, w1, deep = floats(8, 16, 3, 3), floats(8), floats(12, 16, 1, 1), floats(16, 1, 3, 3)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (batch, 16, *size))
+        small = b.slice(x, [0, 0, 0, 0], [batch, 16, 4, 4])
+        pads = [1, 1, 1, 1]
+        pieces = [
+            b.conv2d(x, b.constant(w), padding=pads),
+            b.relu(b.conv2d(x, b.constant(w), padding=pads, bias=b.constant(bias))),
+            b.conv2d(x, b.constant(w1)),
+            b.exp(b.conv2d(x, b.constant(deep), groups=16, padding=pads)),
+            x,
+            b.average_pool2d(x, window_dimensions=[3, 3], padding=pads),
+            b.softmax(x, 1),
+            b.resample2d(small, sizes=list(size)),
+            b.resample2d(small, sizes=list(size), mode="linear"),
+            b.instance_normalization(x),
+            b.tanh(b.layer_normalization(x)),
+            b.sigmoid(x),
+        ]
+        return {"y": b.concat(pieces, 1)}
+
+    graph = check_graph(context, build, {"x": floats(batch, 16, *size)})
+    assert entries(graph).count("pieces") == 1
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_pieces_along_any_axis(context: Any, axis: int) -> None:
+    w = floats(8, 8, 3, 3)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (2, 8, 8, 8))
+        total = b.reduce_sum(b.concat([x, x], axis), axes=[axis], keep_dimensions=True)
+        pieces = [
+            b.relu(b.conv2d(x, b.constant(w), padding=[1, 1, 1, 1])),
+            x,
+            b.exp(x),
+            b.max_pool2d(x, window_dimensions=[3, 3], padding=[1, 1, 1, 1]),
+            b.layer_normalization(x),
+            b.matmul(x, x),
+            b.neg(total),
+            b.softmax(x, axis),
+        ]
+        return {"y": b.concat(pieces, axis)}
+
+    check_graph(context, build, {"x": floats(2, 8, 8, 8)})
+
+
+def test_heads_of_a_detector_write_through_their_reshapes(context: Any) -> None:
+    weights = floats(9, 8, 1, 1)
+
+    def build(b: Any) -> dict[str, Any]:
+        def head(x: Any, height: int, width: int) -> Any:
+            turned = b.transpose(b.conv2d(x, b.constant(weights)), permutation=[0, 2, 3, 1])
+            return b.sigmoid(b.reshape(turned, (1, height * width * 3, 3)))
+
+        x, z = b.input("x", (1, 8, 7, 5)), b.input("z", (1, 8, 3, 2))
+        return {"y": b.concat([head(x, 7, 5), head(z, 3, 2)], 1)}
+
+    graph = check_graph(context, build, {"x": floats(1, 8, 7, 5), "z": floats(1, 8, 3, 2)})
+    assert "pieces" not in entries(graph) and not any("elementwise" in e for e in entries(graph))
+
+
+def test_pieces_that_somebody_else_needs(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x, y = b.input("x", (6, 10)), b.input("y", (6, 10))
+        twice, shared, seen = b.exp(x), b.relu(b.matmul(y, b.transpose(x))), b.tanh(y)
+        joined = b.concat([twice, shared, twice, seen, b.abs(y)], 1)
+        return {"joined": joined, "seen": seen, "sum": b.reduce_sum(shared), "again": b.concat([joined, x], 1)}
+
+    check_graph(context, build, {"x": floats(6, 10), "y": floats(6, 10)})
+
+
+def test_half_precision_pieces(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x, y = b.input("x", (3, 24), "float16"), b.input("y", (3, 16), "float16")
+        square = b.reshape(b.exp(b.neg(b.reshape(b.mul(x, x), (72,)))), (3, 24))
+        return {"z": b.concat([b.softmax(x, 1), b.mul(y, y), x, square], 1)}
+
+    feeds = {"x": floats(3, 24).astype(np.float16), "y": floats(3, 16).astype(np.float16)}
+    check_graph(context, build, feeds, tolerance=2e-3)
+
+
+# Out of splits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((8, 64), 1), ((2, 64, 9), 1), ((8, 16), 0)])
+def test_a_gate_reads_both_halves_where_they_lie(context: Any, shape: tuple[int, ...], axis: int) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        left, right = b.split(b.input("x", shape), 2, axis=axis)
+        return {"y": b.mul(left, b.sigmoid(right))}
+
+    assert entries(check_graph(context, build, {"x": floats(*shape)})) == ["elementwise_rows"]
+
+
+def test_pieces_with_other_readers_are_copied_together(context: Any) -> None:
+    weights = floats(16, 8)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.exp(b.input("x", (6, 60)))
+        a, c, d, e = b.split(x, [16, 12, 16, 16], axis=1)
+        product = b.add(b.matmul(a, b.constant(weights)), b.slice(c, [0, 2], [6, 8]))
+        return {"y": product, "z": b.mul(d, e), "s": b.softmax(e, 1)}
+
+    graph = check_graph(context, build, {"x": floats(6, 60)})
+    assert entries(graph).count("pieces") == 1
