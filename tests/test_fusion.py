@@ -24,6 +24,11 @@ def entries(graph: Any) -> list[str]:
     return [c.kernel.entry for c in graph._executable.commands if isinstance(c, Launch)]
 
 
+def families(graph: Any) -> list[str]:
+    """The same without the way of working, which devices differ in."""
+    return [entry.split("_")[0] for entry in entries(graph)]
+
+
 def number(b: Any, value: float) -> Any:
     return b.constant(value, data_type="float32")
 
@@ -58,7 +63,7 @@ def test_an_activation_of_a_reshaped_value_that_it_is_multiplied_with(context: A
         x = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (4, 8, 48))
         return {"y": b.mul(x, b.sigmoid(x)), "z": b.reduce_max(b.input("z", (4, 8)), axes=[1])}
 
-    assert entries(check_graph(context, build, {"x": floats(32, 64), "z": floats(4, 8)}))[1:] == ["reduce_rows"]
+    assert families(check_graph(context, build, {"x": floats(32, 64), "z": floats(4, 8)}))[1:] == ["reduce"]
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 81), (8, 81), (1, 1, 8, 9, 9)])
@@ -175,7 +180,7 @@ def test_spelled_out_normalizations(context: Any, spelling: str, centred: bool) 
         n = _divided(b, d, under, spelling)
         return {"y": b.relu(b.add(b.mul(n, b.constant(gamma)), b.constant(beta)))}
 
-    assert entries(check_graph(context, build, {"x": floats(7, 48) + np.float32(2)})) == ["norm_rows"]
+    assert families(check_graph(context, build, {"x": floats(7, 48) + np.float32(2)})) == ["norm"]
 
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
@@ -204,7 +209,7 @@ def test_a_mean_that_went_into_the_shift(context: Any) -> None:
         inverse = b.mul(b.reciprocal(b.sqrt(under)), b.constant(gamma))
         return {"y": b.add(b.mul(x, inverse), b.sub(b.constant(beta), b.mul(mean, inverse)))}
 
-    assert entries(check_graph(context, build, {"x": floats(7, 48)})) == ["norm_rows"]
+    assert families(check_graph(context, build, {"x": floats(7, 48)})) == ["norm"]
 
 
 def test_what_only_looks_like_a_normalization(context: Any) -> None:
@@ -236,7 +241,7 @@ def test_log_softmax_spelled_out(context: Any, shape: tuple[int, ...], axis: int
         return {"y": b.sub(d, b.log(b.reduce_sum(b.exp(d), axes=[axis], keep_dimensions=True)))}
 
     graph = check_graph(context, build, {"x": 40 * floats(*shape)})
-    assert all(entry.startswith("softmax_") for entry in entries(graph))
+    assert all(entry.startswith("softmax") for entry in entries(graph))
 
 
 def test_log_softmax_of_infinities(context: Any) -> None:
@@ -315,12 +320,15 @@ def test_convolutions_write_into_their_concat(context: Any) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_chains_write_into_their_concat(context: Any, axis: int) -> None:
+    if not context._facts.is_cpu:
+        pytest.skip(f"device {context.device.name}: element-wise kernels of GPUs write packed results")
+
     def build(b: Any) -> dict[str, Any]:
         x, y, row = b.input("x", (3, 9, 10)), b.input("y", (3, 9, 10)), b.input("row", (10,))
         return {"y": b.concat([b.exp(x), b.relu(b.mul(y, row)), b.add(b.mul(x, y), row)], axis)}
 
     feeds = {"x": floats(3, 9, 10), "y": floats(3, 9, 10), "row": floats(10)}
-    assert entries(check_graph(context, build, feeds)) == ["elementwise_rows"] * 3
+    assert families(check_graph(context, build, feeds)) == ["elementwise"] * 3
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -418,7 +426,7 @@ def test_a_gate_reads_both_halves_where_they_lie(context: Any, shape: tuple[int,
         left, right = b.split(b.input("x", shape), 2, axis=axis)
         return {"y": b.mul(left, b.sigmoid(right))}
 
-    assert entries(check_graph(context, build, {"x": floats(*shape)})) == ["elementwise_rows"]
+    assert families(check_graph(context, build, {"x": floats(*shape)})) == ["elementwise"]
 
 
 def test_pieces_with_other_readers_are_copied_together(context: Any) -> None:

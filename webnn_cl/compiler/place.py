@@ -18,7 +18,8 @@ LANES = 8
 def place_pieces(graph: Graph, steps: Sequence[Step], chains: bool) -> dict[Value, Place]:
     """Where the values of `graph` that only a concat reads go, if the step that makes them can write there.
 
-    `chains`: the device's element-wise kernels can write rows apart. The values of reshapes on the way to the concat are in it too: nobody else looks at them.
+    `chains`: whether element-wise kernels can, which on some devices write packed results only. The values of reshapes
+    on the way to the concat are in it too: nobody else looks at them.
     """
     concats = [node for node in graph.nodes if node.op.name == "concat" and len(node.inputs) > 1]
     if not concats:
