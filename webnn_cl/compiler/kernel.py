@@ -13,6 +13,8 @@ __all__ = ["Kernel", "program_source"]
 
 # A function definition starts at column 0 and names itself before the first parenthesis (see docs/architecture.md).
 _FUNCTION = re.compile(r"^(?:static inline|inline|kernel|__kernel)\b[^(;{}]*?\b(\w+)\s*\(", re.MULTILINE)
+# A whole kernel function, which ends with a brace at column 0.
+_KERNEL = re.compile(r"^kernel\b[^(;{}]*?\b(\w+)\s*\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 
 
@@ -60,10 +62,11 @@ class Kernel:
         return self.entry if self.isolated else f"{self.entry}_{self.key}"
 
     def source(self) -> str:
-        """This instance's text: own names for all its functions, macros that end with it."""
-        body = f"{self.code}\n{_text(self.template)}"
+        """This instance's text: its one kernel, own names for all its functions, macros that end with it."""
         if self.isolated:
+            body = f"{self.code}\n{_text(self.template)}"
             return "\n".join([*(f"#define {name} {value}" for name, value in self.defines), body])
+        body = f"{self.code}\n{_only(_text(self.template), self.entry)}"
         functions = dict.fromkeys(_FUNCTION.findall(body))
         macros = dict.fromkeys([k.split("(")[0] for k, _ in self.defines] + _DEFINE.findall(body))
         lines = [f"// {self.template}: {self.name}"]
@@ -79,6 +82,12 @@ def program_source(kernels: Iterable[Kernel]) -> str:
     ordered = sorted(set(kernels), key=lambda k: k.name)
     headers = dict.fromkeys(("common.h", *sorted({h for k in ordered for h in k.headers})))
     return "\n".join([*(_text(h) for h in headers), *(k.source() for k in ordered)]) + "\n"
+
+
+@cache
+def _only(text: str, entry: str) -> str:
+    """A template without the kernels that are not asked for: drivers optimize every kernel of a program."""
+    return _KERNEL.sub(lambda found: found[0] if found[1] == entry else "", text)
 
 
 @cache

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from webnn_cl.onnx.nodes import Node
 from webnn_cl.onnx.values import Array, Refusal
@@ -80,6 +79,8 @@ def _typed(result: Any, dtype: str | None) -> Any:
 
 def _reference(node: Node, arrays: Sequence[Array | None], opsets: Mapping[str, int]) -> list[Any]:
     """Through onnx.reference; the node becomes a function, the one form that keeps its operator set version."""
+    from onnx.reference import ReferenceEvaluator  # takes long to import, and few models need it
+
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     names = [n for n in dict.fromkeys(node.inputs) if n]
     outputs = [o for o in node.outputs if o]
@@ -188,6 +189,28 @@ def _constant_of_shape(node: Node, arrays: Sequence[Any], opset: int) -> list[An
     return [np.broadcast_to(fill, tuple(_ints(arrays[0])))]
 
 
+def _slice(node: Node, arrays: Sequence[Any], opset: int) -> list[Any] | None:
+    if opset < 10:
+        return None
+    given = [None if a is None else _ints(a) for a in arrays[1:]]
+    given += [None] * (4 - len(given))
+    starts, ends, axes, steps = given
+    if starts is None or ends is None:
+        return None
+    places = [slice(None)] * arrays[0].ndim
+    numbers = zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True)
+    for axis, start, end, step in numbers:
+        places[axis] = slice(start, end, step)
+    return [arrays[0][tuple(places)]]
+
+
+def _reshape(node: Node, arrays: Sequence[Any], opset: int) -> list[Any] | None:
+    if opset < 5:
+        return None
+    kept = not node.attrs.get("allowzero", 0)
+    return [arrays[0].reshape([arrays[0].shape[i] if d == 0 and kept else d for i, d in enumerate(_ints(arrays[1]))])]
+
+
 _SHORTCUTS: dict[str, Shortcut] = {
     "Identity": lambda n, a, v: [a[0]],
     "Concat": lambda n, a, v: [np.concatenate(a, axis=int(n.attrs.get("axis", 1)))],
@@ -199,5 +222,7 @@ _SHORTCUTS: dict[str, Shortcut] = {
     "Sub": _binary(np.subtract),
     "Mul": _binary(np.multiply),
     "ConstantOfShape": _constant_of_shape,
+    "Slice": _slice,
+    "Reshape": _reshape,
     "Transpose": lambda n, a, v: [np.transpose(a[0], n.attrs.get("perm"))],
 }
