@@ -22,6 +22,10 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 0
 #endif
+// 1: y is float, [part, result], without bias: products of a few tiles are cut along their depth (split_sum.cl).
+#ifndef SPLIT
+#define SPLIT 0
+#endif
 #ifndef EMIT
 #define EMIT(y, i, v) STORE(T, y, i, v)
 #endif
@@ -29,6 +33,11 @@
 #define EXTRA_ARGS
 #endif
 
+#if SPLIT
+#define RESULT __global float *y
+#else
+#define RESULT __global T *y
+#endif
 #if HAS_BIAS
 #define BIAS_ARGUMENT const __global T *bias,
 #define BIASED(o) + LOAD(T, bias, o)
@@ -48,20 +57,24 @@
 
 // in, out: height, width, then element strides of image, channel, row and column.
 // taps: height, width, input and output channels of a group, groups. window: strides, dilations, padding before.
-// filter: element strides of group, output channel, input channel, row and column.
-kernel void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT __global T *y, dims_t in, dims_t out,
-                       dims_t taps, dims_t window, dims_t filter EXTRA_ARGS) {
+// filter: element strides of group, output channel, input channel, row and column. total: elements of y.
+// Groups: (tile across, tile down, image x group x part of `k_each` of the depth).
+kernel LOCAL_GROUP void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT RESULT, dims_t in, dims_t out,
+                                   dims_t taps, dims_t window, dims_t filter, IDX total, IDX parts,
+                                   IDX k_each EXTRA_ARGS) {
   LOCAL_MEMORY(as, bs)
   const int lx = get_local_id(0), ly = get_local_id(1), id = ly * LOCAL_GX + lx;
-  const IDX group = (IDX)get_group_id(2) % taps.d[4], image = (IDX)get_group_id(2) / taps.d[4];
+  const IDX both = (IDX)get_group_id(2) / parts, part = (IDX)get_group_id(2) - both * parts;
+  const IDX image = both / taps.d[4], group = both - image * taps.d[4];
   const IDX pixels = out.d[0] * out.d[1], inputs = taps.d[2], outputs = taps.d[3];
-  const IDX K = taps.d[0] * taps.d[1] * inputs;
+  const IDX K = taps.d[0] * taps.d[1] * inputs, k_begin = part * k_each;
+  const IDX k_end = k_begin + k_each < K ? k_begin + k_each : K;
   const IDX p0 = (IDX)get_group_id(CHANNELS_LAST ? 1 : 0) * TILE_P, o0 = (IDX)get_group_id(CHANNELS_LAST ? 0 : 1) * TILE_O;
   x += image * in.d[2] + group * inputs * in.d[3];
   w += group * filter.d[0];
   float acc[LOCAL_RM][LOCAL_RN];
   LOCAL_CLEAR(acc)
-  for (IDX k0 = 0; k0 < K; k0 += LOCAL_TK) {
+  for (IDX k0 = k_begin; k0 < k_end; k0 += LOCAL_TK) {
     for (int t = id; t < TILE_P * LOCAL_TK; t += LOCAL_THREADS) {
       const int k = CHANNELS_LAST ? t % LOCAL_TK : t / TILE_P, i = CHANNELS_LAST ? t / LOCAL_TK : t % TILE_P;
       const IDX p = p0 + i, tap = (k0 + k) / inputs, channel = (k0 + k) - tap * inputs;
@@ -76,7 +89,7 @@ kernel void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT _
       const bool met = true;
 #endif
       const bool inside =
-          p < pixels && k0 + k < K && met && row >= 0 && row < in.d[0] && column >= 0 && column < in.d[1];
+          p < pixels && k0 + k < k_end && met && row >= 0 && row < in.d[0] && column >= 0 && column < in.d[1];
       const float v = inside ? LOAD(T, x, channel * in.d[3] + row * in.d[4] + column * in.d[5]) : 0.0f;
       if (CHANNELS_LAST) as[k][i] = v; else bs[k][i] = v;
     }
@@ -84,7 +97,7 @@ kernel void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT _
       const int k = t / TILE_O, j = t % TILE_O;
       const IDX tap = (k0 + k) / inputs, channel = (k0 + k) - tap * inputs;
       const IDX kr = tap / taps.d[1], kc = tap - kr * taps.d[1];
-      const bool inside = o0 + j < outputs && k0 + k < K;
+      const bool inside = o0 + j < outputs && k0 + k < k_end;
       const IDX at = (o0 + j) * filter.d[1] + channel * filter.d[2] + kr * filter.d[3] + kc * filter.d[4];
       const float v = inside ? LOAD(T, w, at) : 0.0f;
       if (CHANNELS_LAST) bs[k][j] = v; else as[k][j] = v;
@@ -100,7 +113,11 @@ kernel void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT _
       if (p < pixels && o < outputs) {
         const IDX channel = group * outputs + o;
         const IDX i = image * out.d[2] + channel * out.d[3] + p / out.d[1] * out.d[4] + p % out.d[1] * out.d[5];
+#if SPLIT
+        y[part * total + i] = acc[r][c];
+#else
         EMIT(y, i, (acc[r][c] BIASED(channel)));
+#endif
       }
     }
   }

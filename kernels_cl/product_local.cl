@@ -24,6 +24,15 @@
 #ifndef HAS_C
 #define HAS_C 0
 #endif
+// 1: y is float, [part, result], without alpha and c: products of a few tiles are cut along k (split_sum.cl).
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+// 1: four neighbours at a time: whole runs of four lie on boundaries of four elements.
+#ifndef A_BY_FOUR
+#define A_BY_FOUR 0
+#define W_BY_FOUR 0
+#endif
 #ifndef EMIT
 #define EMIT(y, i, v) STORE(T, y, i, v)
 #endif
@@ -39,13 +48,21 @@
 #define ADDED(m, n)
 #endif
 
-kernel void product_local(const __global T *a, const __global T *w, C_ARGUMENTS __global T *y, IDX M, IDX N, IDX K,
-                          IDX a_row, IDX a_column, IDX w_row, IDX w_column, int batch_rank, dims_t batch, dims_t a_step,
-                          dims_t w_step, float alpha EXTRA_ARGS) {
+#if SPLIT
+#define RESULT __global float *y
+#else
+#define RESULT __global T *y
+#endif
+
+// Groups: (tile of columns, tile of rows, matrix x part of `k_each` of K).
+kernel LOCAL_GROUP void product_local(const __global T *a, const __global T *w, C_ARGUMENTS RESULT, IDX M, IDX N, IDX K,
+                                      IDX a_row, IDX a_column, IDX w_row, IDX w_column, int batch_rank, dims_t batch,
+                                      dims_t a_step, dims_t w_step, float alpha, IDX parts, IDX k_each EXTRA_ARGS) {
   LOCAL_MEMORY(as, bs)
   const int lx = get_local_id(0), ly = get_local_id(1), id = ly * LOCAL_GX + lx;
   const IDX m0 = (IDX)get_group_id(1) * LOCAL_TM, n0 = (IDX)get_group_id(0) * LOCAL_TN;
-  const IDX matrix = get_group_id(2);
+  const IDX matrix = (IDX)get_group_id(2) / parts, part = (IDX)get_group_id(2) - matrix * parts;
+  const IDX k_begin = part * k_each, k_end = k_begin + k_each < K ? k_begin + k_each : K;
   IDX rest = matrix;
   DIMS_DOWN(d, batch_rank - 1, 0) {
     const IDX above = rest / batch.d[d], at = rest - above * batch.d[d];
@@ -55,17 +72,9 @@ kernel void product_local(const __global T *a, const __global T *w, C_ARGUMENTS 
   }
   float acc[LOCAL_RM][LOCAL_RN];
   LOCAL_CLEAR(acc)
-  for (IDX k0 = 0; k0 < K; k0 += LOCAL_TK) {
-    for (int t = id; t < LOCAL_TM * LOCAL_TK; t += LOCAL_THREADS) {
-      const int k = A_ALONG_K ? t % LOCAL_TK : t / LOCAL_TM, i = A_ALONG_K ? t / LOCAL_TK : t % LOCAL_TM;
-      const bool inside = m0 + i < M && k0 + k < K;
-      as[k][i] = inside ? LOAD(T, a, (m0 + i) * a_row + (k0 + k) * a_column) : 0.0f;
-    }
-    for (int t = id; t < LOCAL_TN * LOCAL_TK; t += LOCAL_THREADS) {
-      const int k = W_ALONG_K ? t % LOCAL_TK : t / LOCAL_TN, j = W_ALONG_K ? t / LOCAL_TK : t % LOCAL_TN;
-      const bool inside = n0 + j < N && k0 + k < K;
-      bs[k][j] = inside ? LOAD(T, w, (k0 + k) * w_row + (n0 + j) * w_column) : 0.0f;
-    }
+  for (IDX k0 = k_begin; k0 < k_end; k0 += LOCAL_TK) {
+    LOCAL_LOAD(A_BY_FOUR, A_ALONG_K, as, LOCAL_TM, a, m0, M, k0, k_end, a_row, a_column)
+    LOCAL_LOAD(W_BY_FOUR, W_ALONG_K, bs, LOCAL_TN, w, n0, N, k0, k_end, w_column, w_row)
     barrier(CLK_LOCAL_MEM_FENCE);
     LOCAL_MULTIPLY(as, bs, acc, lx, ly)
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -74,7 +83,12 @@ kernel void product_local(const __global T *a, const __global T *w, C_ARGUMENTS 
     const IDX m = m0 + ly + r * LOCAL_GY;
     for (int q = 0; q < LOCAL_RN; q++) {
       const IDX n = n0 + lx + q * LOCAL_GX;
-      if (m < M && n < N) EMIT(y, (matrix * M + m) * N + n, (alpha * acc[r][q] ADDED(m, n)));
+      if (m >= M || n >= N) continue;
+#if SPLIT
+      y[(part * ((IDX)get_num_groups(2) / parts) + matrix) * M * N + m * N + n] = acc[r][q];
+#else
+      EMIT(y, (matrix * M + m) * N + n, (alpha * acc[r][q] ADDED(m, n)));
+#endif
     }
   }
 }

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,79 @@ def test_a_network(context):
                 "a": b.softmax(rows, 0), "t": b.reduce_max(rows, axes=[0])}  # fmt: skip
 
     check_graph(context, build, {"x": floats(1, 3, 20, 20)}, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("m", [1, 3, 7])
+@pytest.mark.parametrize(("swapped", "a_transpose", "b_transpose"), [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_few_rows_or_columns(context, m, swapped, a_transpose, b_transpose, dtype):
+    rows, k, columns = (130, 90, m) if swapped else (m, 90, 130)
+    a, w = floats(*((k, rows) if a_transpose else (rows, k)), dtype=dtype), floats(rows, columns, dtype=dtype)
+    b = floats(*((columns, k) if b_transpose else (k, columns)), dtype=dtype)
+
+    def build(b_):
+        y = b_.gemm(b_.input("a", a.shape, dtype), b_.input("b", b.shape, dtype), c=b_.input("c", w.shape, dtype),
+                    alpha=0.5, beta=2.0, a_transpose=bool(a_transpose), b_transpose=bool(b_transpose))  # fmt: skip
+        return {"y": b_.relu(y)}
+
+    graph = check_graph(context, build, {"a": a, "b": b, "c": w}, 2e-5 if dtype == "float32" else 2e-3)
+    assert templates(graph) == {"dot_local.cl"}
+
+
+def launches(graph):
+    return [c for c in graph._executable.commands if isinstance(c, Launch)]
+
+
+def wide_gpu(context, monkeypatch, **changes):
+    """The context's device as one with many compute units, or other limits."""
+    monkeypatch.setattr(context, "_facts", dataclasses.replace(context._facts, **{"compute_units": 16, **changes}))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 10), (2, 3), (15, 1)])
+def test_deep_products_are_cut(context, m, n, monkeypatch):
+    wide_gpu(context, monkeypatch)
+    a, w, c = floats(2, m, 20000), floats(2, 20000, n), floats(n)
+
+    def build(b):
+        return {"y": b.relu(b.add(b.matmul(b.input("a", a.shape), b.constant(w)), b.constant(c)))}
+
+    graph = check_graph(context, build, {"a": a}, 1e-4)
+    assert [c.kernel.entry for c in launches(graph)] == ["dot_local", "split_sum"]
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_deep_tiles_are_cut(context, layout, monkeypatch):
+    wide_gpu(context, monkeypatch)
+    a, w, c = floats(33, 2000), floats(2000, 30), floats(33, 1)
+
+    def product(b):
+        return {"y": b.relu(b.gemm(b.input("a", a.shape), b.constant(w), c=b.constant(c), alpha=0.5, beta=2.0))}
+
+    graph = check_graph(context, product, {"a": a}, 1e-4)
+    assert [c.kernel.entry for c in launches(graph)] == ["product_local", "split_sum"]
+    f, bias = floats(20, 150, 3, 3), floats(20)
+
+    def convolution(b):
+        y = b.conv2d(b.input("x", x.shape), b.constant(f), bias=b.constant(bias), input_layout=layout)
+        return {"y": b.leaky_relu(y)}
+
+    x = floats(*((1, 150, 8, 7) if layout == "nchw" else (1, 8, 7, 150)))
+    graph = check_graph(context, convolution, {"x": x}, 1e-4)
+    assert [c.kernel.entry for c in launches(graph)] == ["conv_local", "split_sum"]
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("groups", [1, 20, 2])
+def test_conv_transpose2d(context, layout, groups):
+    x = floats(*({"n": 2, "c": 20, "h": 7, "w": 6}[axis] for axis in layout))
+    f, bias = floats(20, 20 // groups, 3, 2), floats(20)
+
+    def build(b):
+        y = b.conv_transpose2d(
+            b.input("x", x.shape), b.constant(f), bias=b.constant(bias), groups=groups, input_layout=layout,
+            strides=[2, 3], padding=[1, 0, 0, 1], dilations=[2, 1], output_padding=[1, 0],
+        )  # fmt: skip
+        return {"y": b.relu(y)}
+
+    graph = check_graph(context, build, {"x": x})
+    assert ("conv_local.cl" if groups == 1 else "conv_items.cl") in templates(graph)

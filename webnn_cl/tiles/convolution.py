@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webnn_cl.opencl.facts import DeviceFacts
     from webnn_cl.ops.conv_direct import Convolution
 
-__all__ = ["default_conv2d", "is_product", "lower_as_product"]
+__all__ = ["as_product", "default_conv2d", "is_product", "lower_as_product"]
 
 
 def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
@@ -28,7 +28,7 @@ def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
 
 def lower_as_product(conv: Convolution, lw: Lowering) -> None:
     """A convolution of one tap, as a matrix product."""
-    lower_product(_product(conv, lw.tail(conv.node)), lw)
+    lower_product(as_product(conv, lw.tail(conv.node)), lw)
 
 
 def is_product(conv: Convolution) -> bool:
@@ -38,7 +38,8 @@ def is_product(conv: Convolution) -> bool:
     return one_tap and not any(attrs["padding"]) and tuple(attrs["strides"]) == (1, 1)
 
 
-def _product(conv: Convolution, tail: Tail) -> Product:
+def as_product(conv: Convolution, tail: Tail) -> Product:
+    """The matrix product that a convolution of one tap is."""
     inputs, image = conv.node.inputs, conv.input
     x, w, bias = inputs["input"], inputs["filter"], inputs.get("bias")
     outputs_first = conv.node.attrs["filter_layout"] in ("oihw", "ohwi")

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from webnn_cl.ops import conv_direct, gemm_direct
 from webnn_cl.ops.conv_direct import Convolution
-from webnn_cl.ops.image_items import lower_conv_items
 from webnn_cl.tiles.blocks import is_blocks, lower_blocks
 from webnn_cl.tiles.convolution import default_conv2d, is_product, lower_as_product
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
-from webnn_cl.tiles.local import (
-    VARIANTS,
-    LocalTile,
-    conv_extents,
-    lower_local_conv,
-    lower_local_product,
-    suits_local,
-    tile_for,
-)
+from webnn_cl.tiles.gpu_variants import default_on_gpu, variants_on_gpu
 from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import can_winograd, lower_winograd
@@ -33,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["PLAIN", "candidates", "default_variant", "lower_variant"]
 
 PLAIN = "plain"
-ITEMS = "items"  # GPUs: a work-item for each output element
 Lower = Callable[["Node", "Lowering"], None]
 
 
@@ -54,28 +43,12 @@ def candidates(node: Node, facts: DeviceFacts) -> tuple[str, ...]:
 def default_variant(node: Node, facts: DeviceFacts) -> str:
     """The variant of an untuned device."""
     if not facts.is_cpu:
-        return _default_tile(node, facts)
+        return default_on_gpu(node, facts) or PLAIN
     if node.op.name == "conv2d":
         return default_conv2d(Convolution(node, transposed=False), facts)
     if node.op.name == "conv_transpose2d":
         return "blocks" if is_blocks(Convolution(node, transposed=True)) else "rows"
     return "tiles"
-
-
-def _default_tile(node: Node, facts: DeviceFacts) -> str:
-    extents = _extents(node)
-    tile = tile_for(*extents, facts) if suits_local(*extents[:2]) else None
-    if tile is not None:
-        return tile.name
-    return ITEMS if node.op.name in ("conv2d", "conv_transpose2d") else PLAIN
-
-
-def _extents(node: Node) -> tuple[int, int, int]:
-    """Rows, columns and stack of the product that `node` is."""
-    if node.op.name in ("conv2d", "conv_transpose2d"):
-        return conv_extents(Convolution(node, transposed=node.op.name == "conv_transpose2d"))
-    *batch, rows, columns = node.output.shape
-    return rows, columns, math.prod(batch)
 
 
 def _variants(node: Node, facts: DeviceFacts) -> Mapping[str, Lower]:
@@ -86,7 +59,7 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     conv = Convolution(node, transposed=False)
     found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv2d}
     if not facts.is_cpu:
-        return found | _conv_on_gpu(conv, facts)
+        return found | variants_on_gpu(node, facts)
     if is_product(conv):
         found["product"] = _on_convolution(lower_as_product)
     if is_depthwise(conv):
@@ -100,24 +73,17 @@ def _conv_transpose2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     found: dict[str, Lower] = {PLAIN: conv_direct.lower_conv_transpose2d}
     conv = Convolution(node, transposed=True)
     if not facts.is_cpu:
-        return found | _conv_on_gpu(conv, facts)
+        return found | variants_on_gpu(node, facts)
     if is_blocks(conv):
         found["blocks"] = _on_convolution(lower_blocks, transposed=True)
     return {**found, "rows": _on_convolution(lower_rows, transposed=True)}
-
-
-def _conv_on_gpu(conv: Convolution, facts: DeviceFacts) -> dict[str, Lower]:
-    rows, columns, _ = conv_extents(conv)
-    tiles = {tile.name: _conv_with(tile, conv.transposed) for tile in _tiles(rows, columns, facts)}
-    return {ITEMS: _on_convolution(lower_conv_items, conv.transposed), **tiles}
 
 
 def _products(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
     plain = gemm_direct.lower_gemm if node.op.name == "gemm" else gemm_direct.lower_matmul
     found: dict[str, Lower] = {PLAIN: plain}
     if not facts.is_cpu:
-        rows, columns = node.output.shape[-2:]
-        return found | {tile.name: _product_with(tile) for tile in _tiles(rows, columns, facts)}
+        return found | variants_on_gpu(node, facts)
     found["tiles"] = _on_product(lower_product)
     found["panels"] = _on_product(lower_panels)
     found["unpacked"] = _on_product(lower_unpacked)
@@ -132,21 +98,9 @@ _VARIANTS: dict[str, Callable[[Node, DeviceFacts], Mapping[str, Lower]]] = {
 }
 
 
-def _tiles(rows: int, columns: int, facts: DeviceFacts) -> list[LocalTile]:
-    return [tile for tile in VARIANTS if tile.fits(facts)] if suits_local(rows, columns) else []
-
-
 def _on_convolution(lower: Callable[[Convolution, Lowering], None], transposed: bool = False) -> Lower:
     return lambda node, lw: lower(Convolution(node, transposed), lw)
 
 
 def _on_product(lower: Callable[[Product, Lowering], None]) -> Lower:
     return lambda node, lw: lower(Product.of(node, lw.tail(node)), lw)
-
-
-def _conv_with(tile: LocalTile, transposed: bool) -> Lower:
-    return lambda node, lw: lower_local_conv(Convolution(node, transposed), lw, tile)
-
-
-def _product_with(tile: LocalTile) -> Lower:
-    return lambda node, lw: lower_local_product(Product.of(node, lw.tail(node)), lw, tile)
