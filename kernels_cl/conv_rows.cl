@@ -224,6 +224,8 @@ static inline TILE_OUTLINE void conv_rows_item(IDX item0, IDX item1, IDX item2, 
       // Eight channels at a time, turned to runs of pixels where the pixels lie side by side.
       const IDX plane = out.d[0] * out.d[1], per_image = grid.d[0] * grid.d[1];
       const bool run = flat && pixel + rows_left <= (image_first + 1) * per_image;
+      // Two pixels too many, which the next tile of this work-item overwrites.
+      const bool whole = pixel + 8 <= pixel_end && pixel + 8 <= (image_first + 1) * per_image;
       for (IDX half_ = 0; half_ < halves; half_++) {
         float8 s[8];
         for (IDX r = 0; r < 8; r++) s[r] = r < 6 ? t_[r * halves + half_] : (float8)(0.0f);
@@ -233,7 +235,11 @@ static inline TILE_OUTLINE void conv_rows_item(IDX item0, IDX item1, IDX item2, 
           const IDX channel = o_all + 8 * half_ + lane;
           if (run) {
             const IDX at = (image_first * out.d[2] + channel) * plane + pixel - image_first * per_image;
-            EMITN(y, at, rows_left, s[lane]);
+            if (whole) {
+              EMIT8(y, at, s[lane]);
+            } else {
+              EMITN(y, at, rows_left, s[lane]);
+            }
           } else {
             const float each[8] = {s[lane].s0, s[lane].s1, s[lane].s2, s[lane].s3,
                                    s[lane].s4, s[lane].s5, s[lane].s6, s[lane].s7};

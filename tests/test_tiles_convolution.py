@@ -10,7 +10,9 @@ import pytest
 
 from tests.reference.convolution import reorder
 from tests.reference.registry import exact
+from webnn_cl import ML, MLTypeError
 from webnn_cl.tiles import variants
+from webnn_cl.tiles.winograd import LARGE
 
 FILTERS = {"conv2d": ("oihw", "hwio", "ohwi", "ihwo"), "conv_transpose2d": ("iohw", "hwoi", "ohwi")}
 
@@ -180,20 +182,26 @@ WIDE_3X3 = PLAIN_3X3 | {"channels": 19, "outputs": 27}
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("name", ["winograd", "winograd2"])
 @pytest.mark.parametrize("seed", range(3))
-def test_winograd(context: Any, force: Any, layout: str, seed: int) -> None:
+def test_winograd(context: Any, force: Any, name: str, layout: str, seed: int) -> None:
     rng = np.random.default_rng([5, seed])
-    taken = force("winograd")
+    taken = force(name)
     for _ in range(15):
         fixed = {"channels": int(rng.integers(8, 80)), "outputs": int(rng.integers(8, 60)), "input_layout": layout}
-        check(context, draw(rng, "conv2d", **PLAIN_3X3, **fixed), allowed=2e-5)
-    assert set(taken) == {"winograd"}
+        allowed = 2e-5 if name == "winograd" else 4e-6
+        check(context, draw(rng, "conv2d", **PLAIN_3X3, **fixed), allowed=allowed)
+    assert set(taken) == {name}
 
 
-@pytest.mark.parametrize("channels", [8, 64, 256, 700])
-@pytest.mark.parametrize("kind", ["normal", "positive", "heavy", "edges"])
-def test_winograd_errs_less_than_2e_5_of_the_largest_result(context: Any, force: Any, channels: int, kind: str) -> None:
-    force("winograd")
+@pytest.mark.parametrize("name", ["winograd", "winograd2"])
+@pytest.mark.parametrize("channels", [8, 64, 130, 512, 1030])
+@pytest.mark.parametrize("kind", ["normal", "positive", "heavy", "edges", "even", "ramp", "far from 0"])
+def test_winograd_errs_less_than_2e_5_of_the_largest_result(
+    context: Any, force: Any, name: str, channels: int, kind: str
+) -> None:
+    """F(4x4, 3x3) as far as its error allows it, F(2x2, 3x3) for any number of channels."""
+    taken = force(name)
     rng = np.random.default_rng([6, channels])
     x, w = rng.standard_normal((1, channels, 16, 20)), rng.standard_normal((16, channels, 3, 3))
     if kind == "positive":
@@ -202,9 +210,16 @@ def test_winograd_errs_less_than_2e_5_of_the_largest_result(context: Any, force:
         x = x**5
     elif kind == "edges":
         w = np.broadcast_to(np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]]), w.shape)
+    elif kind == "even":
+        w = w / 5 + rng.standard_normal((16, channels, 1, 1))
+    elif kind == "ramp":
+        w = rng.standard_normal((16, channels, 1, 1)) * np.outer([1, 2, 3], [1, 2, 3])
+    elif kind == "far from 0":
+        x = x + 3
     options = {"padding": (1, 1, 1, 1), "input_layout": "nhwc", "filter_layout": "oihw"}
     case = Case("conv2d", x.astype(np.float32), w.astype(np.float32), None, **options)
     assert case.error(case.run(context)) < 2e-5
+    assert ("winograd" in taken) == (name == "winograd" and channels <= LARGE.most_channels)
 
 
 def test_winograd_is_for_constant_filters_and_can_be_turned_off(
@@ -217,11 +232,21 @@ def test_winograd_is_for_constant_filters_and_can_be_turned_off(
     case.run(context, constant=False)
     monkeypatch.setenv("WEBNN_CL_WINOGRAD", "0")
     case.run(context)
-    assert taken == ["winograd", "rows", "rows"]
+    monkeypatch.delenv("WEBNN_CL_WINOGRAD")
+    exact = ML().create_context(device=context.device, precision="exact")
+    assert (context.precision, exact.precision) == ("fast", "exact")
+    with exact:
+        check(exact, case)
+    assert taken == ["winograd", "rows", "rows", "rows"]
+
+
+def test_a_precision_that_there_is_not() -> None:
+    with pytest.raises(MLTypeError, match="precision: got 'fp8'; allowed: fast, exact"):
+        ML().create_context(precision="fp8")
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("name", ["rows", "winograd"])
+@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2"])
 def test_what_is_not_finite_reaches_its_window_and_no_further(context: Any, force: Any, name: str, layout: str) -> None:
     force(name)
     rng = np.random.default_rng(8)
@@ -238,14 +263,14 @@ def test_what_is_not_finite_reaches_its_window_and_no_further(context: Any, forc
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("name", ["rows", "winograd", "depthwise", "product"])
+@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2", "depthwise", "product"])
 def test_an_epilogue_of_every_variant(context: Any, force: Any, name: str, layout: str) -> None:
     """relu(conv + x + row) / 2, fused where results leave."""
     taken = force(name)
     rng = np.random.default_rng(9)
     fixed: dict[str, Any] = {"input_layout": layout, "data_type": "float32"}
-    if name in ("winograd", "product"):
-        fixed |= WIDE_3X3 if name == "winograd" else PLAIN_3X3 | {"taps": (1, 1), "padding": (0, 0, 0, 0)}
+    if name in ("winograd", "winograd2", "product"):
+        fixed |= WIDE_3X3 if name != "product" else PLAIN_3X3 | {"taps": (1, 1), "padding": (0, 0, 0, 0)}
     for _ in range(12):
         case = draw(rng, "conv2d", depthwise=name == "depthwise", **fixed)
         wanted = case.wanted()
@@ -271,19 +296,19 @@ def imported(context: Any, values: np.ndarray, **use: bool) -> tuple[Any, cl.Buf
     return context.import_buffer(part, values.shape, values.dtype, **use), whole
 
 
-@pytest.mark.parametrize("name", ["rows", "winograd", "depthwise", "product"])
+@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2", "depthwise", "product"])
 def test_nothing_outside_a_tensor_is_used_or_written(context: Any, force: Any, name: str) -> None:
     force(name)
     rng = np.random.default_rng(10)
     fixed: dict[str, Any] = {"data_type": "float32"}
-    if name in ("winograd", "product"):
-        fixed |= WIDE_3X3 if name == "winograd" else PLAIN_3X3 | {"taps": (1, 1), "padding": (0, 0, 0, 0)}
+    if name in ("winograd", "winograd2", "product"):
+        fixed |= WIDE_3X3 if name != "product" else PLAIN_3X3 | {"taps": (1, 1), "padding": (0, 0, 0, 0)}
     for _ in range(20):
         case = draw(rng, "conv2d", depthwise=name == "depthwise", **fixed)
         builder = context.create_graph_builder()
-        graph = builder.build({"y": case.node(builder, constant=name == "winograd")})
+        graph = builder.build({"y": case.node(builder, constant=name.startswith("winograd"))})
         bound = {"x": imported(context, case.x)[0]}
-        if name != "winograd":
+        if not name.startswith("winograd"):
             bound["w"] = imported(context, case.w)[0]
         out, whole = imported(context, np.zeros(case.wanted().shape, np.float32), readable=True)
         context.dispatch(graph, bound, {"y": out})

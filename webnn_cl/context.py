@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,13 @@ class MLContext(SharingMixin):
     ``with`` destroys the context at the end.
     """
 
-    def __init__(self, connection: Connection, power_preference: str) -> None:
+    def __init__(self, connection: Connection, power_preference: str, precision: str = "fast") -> None:
         self._device = connection.device
         self._device_reason = connection.reason
         self._power_preference = power_preference
         self._cl = connection.cl_context
         self._cl_device = connection.device.cl_device
-        self._facts: DeviceFacts = connection.device.facts
+        self._facts: DeviceFacts = replace(connection.device.facts, precision=precision)
         self._max_tensor_bytes = max_tensor_bytes(min(self._facts.max_alloc_bytes or _MAX_BYTES, _MAX_BYTES))
         self._lost: MLFuture[str] = MLFuture()
         self._tensors: weakref.WeakSet[MLTensor] = weakref.WeakSet()
@@ -77,6 +78,11 @@ class MLContext(SharingMixin):
     def power_preference(self) -> str:
         """The preference given to create_context."""
         return self._power_preference
+
+    @property
+    def precision(self) -> str:
+        """The precision given to create_context: ``"fast"`` or ``"exact"``."""
+        return self._facts.precision
 
     @property
     def accelerated(self) -> bool:

@@ -35,7 +35,8 @@ PRODUCTS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution: channels, height and width of the input, outputs, window, stride, padding, groups."""
+    """A convolution: channels, height and width of the input, outputs, window, stride, padding, groups; or a transposed
+    one."""
 
     channels: int
     size: int
@@ -44,6 +45,7 @@ class Shape:
     stride: int = 1
     padding: int = 0
     groups: int = 1
+    transposed: bool = False
 
 
 CONVOLUTIONS = {
@@ -72,6 +74,12 @@ CONVOLUTIONS = {
     "depthwise 960": Shape(960, 7, 960, 3, padding=1, groups=960),
     "depthwise 5x5 240 stride 2": Shape(240, 28, 240, 5, stride=2, padding=2, groups=240),
     "depthwise 5x5 672": Shape(672, 14, 672, 5, padding=2, groups=672),
+    "grouped 32 x 4": Shape(128, 56, 128, 3, padding=1, groups=32),
+    "grouped 32 x 8 stride 2": Shape(256, 56, 256, 3, stride=2, padding=1, groups=32),
+    "grouped 32 x 16": Shape(512, 14, 512, 3, padding=1, groups=32),
+    "grouped 2 x 64": Shape(128, 28, 128, 3, padding=1, groups=2),
+    "transposed 4x4 stride 2 256": Shape(256, 14, 128, 4, stride=2, padding=1, transposed=True),
+    "transposed 4x4 stride 2 64": Shape(64, 56, 32, 4, stride=2, padding=1, transposed=True),
 }
 
 PEAK_STEPS = 20_000
@@ -148,27 +156,33 @@ def conv_calls(context: Any, shape: Shape) -> dict[str, Any]:
     """Ours in both layouts and the peers' calls for one convolution with bias and relu."""
     rng = np.random.default_rng(0)
     taps = (shape.outputs, shape.channels // shape.groups, shape.window, shape.window)
+    if shape.transposed:
+        taps = (shape.channels, shape.outputs // shape.groups, *taps[2:])
     x = rng.standard_normal((1, shape.channels, shape.size, shape.size)).astype(np.float32)
-    w = (rng.standard_normal(taps) / np.sqrt(np.prod(taps[1:]))).astype(np.float32)
+    w = (rng.standard_normal(taps) / np.sqrt(shape.channels // shape.groups * shape.window**2)).astype(np.float32)
     bias = rng.standard_normal(shape.outputs).astype(np.float32)
     calls: dict[str, Any] = {}
     for layout, order in (("nchw", (0, 1, 2, 3)), ("nhwc", (0, 2, 3, 1))):
         options = {"strides": [shape.stride] * 2, "padding": [shape.padding] * 4, "groups": shape.groups}
 
         def build(b: Any, operands: dict[str, Any], layout: str = layout, options: Any = options) -> Any:
-            y = b.conv2d(operands["x"], b.constant(w), bias=b.constant(bias), input_layout=layout, **options)
+            conv = b.conv_transpose2d if shape.transposed else b.conv2d
+            y = conv(operands["x"], b.constant(w), bias=b.constant(bias), input_layout=layout, **options)
             return b.relu(y)
 
         calls[f"ours {layout}"] = Ours(context, {"x": np.ascontiguousarray(x.transpose(order))}, build)
         calls[f"ours {layout}"]()
     first, second = calls["ours nchw"].result(), calls["ours nhwc"].result()
     assert np.abs(first - second.transpose(0, 3, 1, 2)).max() < 1e-4 * np.abs(first).max()
-    return calls | conv_peers(Conv(x, w, bias, shape.stride, shape.padding, shape.groups), context.device.compute_units)
+    conv = Conv(x, w, bias, shape.stride, shape.padding, shape.groups, shape.transposed)
+    return calls | conv_peers(conv, context.device.compute_units)
 
 
 def flops_of(shape: Shape) -> float:
     """Multiplications and additions of the direct way, bias and relu left out."""
     size = (shape.size + 2 * shape.padding - shape.window) // shape.stride + 1
+    if shape.transposed:
+        size = shape.size
     return 2.0 * size**2 * shape.outputs * shape.channels // shape.groups * shape.window**2
 
 

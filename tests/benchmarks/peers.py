@@ -16,11 +16,20 @@ Call = Callable[[], object]
 
 
 class Conv:
-    """A convolution with bias and relu: `x` is nchw, `w` oihw, padding the same on all sides."""
+    """A convolution with bias and relu: `x` is nchw, `w` oihw or (transposed) iohw, padding the same on all sides."""
 
-    def __init__(self, x: np.ndarray, w: np.ndarray, bias: np.ndarray, stride: int, padding: int, groups: int) -> None:
+    def __init__(
+        self,
+        x: np.ndarray,
+        w: np.ndarray,
+        bias: np.ndarray,
+        stride: int,
+        padding: int,
+        groups: int,
+        transposed: bool = False,
+    ) -> None:
         self.x, self.w, self.bias = x, w, bias
-        self.stride, self.padding, self.groups = stride, padding, groups
+        self.stride, self.padding, self.groups, self.transposed = stride, padding, groups, transposed
 
 
 class Attention:
@@ -98,6 +107,8 @@ def _torch_conv(conv: Conv, threads: int, channels_last: bool) -> Call | None:
 
     def call() -> object:
         with torch.inference_mode():
+            if conv.transposed:
+                return f.relu_(f.conv_transpose2d(x, w, bias, conv.stride, conv.padding, 0, conv.groups))
             return f.relu_(f.conv2d(x, w, bias, conv.stride, conv.padding, 1, conv.groups))
 
     return call
@@ -174,7 +185,8 @@ def _onnx_conv(conv: Conv) -> bytes:
     from onnx import helper
 
     options = {"pads": [conv.padding] * 4, "strides": [conv.stride] * 2, "group": conv.groups}
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], **options), helper.make_node("Relu", ["c"], ["y"])]
+    operator = "ConvTranspose" if conv.transposed else "Conv"
+    nodes = [helper.make_node(operator, ["x", "w", "b"], ["c"], **options), helper.make_node("Relu", ["c"], ["y"])]
     return _model(nodes, {"x": conv.x}, {"w": conv.w, "b": conv.bias})
 
 

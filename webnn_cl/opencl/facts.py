@@ -8,7 +8,9 @@ from typing import Any
 
 import pyopencl as cl
 
-__all__ = ["DeviceFacts", "ask", "device_type"]
+__all__ = ["PRECISIONS", "DeviceFacts", "ask", "device_type"]
+
+PRECISIONS = ("fast", "exact")
 
 _TYPES = ((4, "gpu"), (8, "accelerator"), (2, "cpu"), (16, "custom"))  # CL_DEVICE_TYPE_* bits
 
@@ -48,6 +50,7 @@ class DeviceFacts:
     `mem_base_align_bytes` is the alignment that an offset into a buffer needs to become a sub-buffer.
     `group_multiple` is the number of work-items that execute together (a warp, a wavefront, a subgroup).
     `key` is a stable text of platform, device and driver version, for caches and tuning tables.
+    `precision` is no fact of the device but what the context was asked for: one of PRECISIONS.
     """
 
     name: str
@@ -71,6 +74,7 @@ class DeviceFacts:
     extensions: frozenset[str]
     key: str
     group_multiple: int = 32
+    precision: str = "fast"
 
     @classmethod
     def of(cls, device: Any) -> DeviceFacts:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.tiles.depthwise import is_depthwise
 from webnn_cl.tiles.matrix import Product, lower_product
-from webnn_cl.tiles.winograd import suits_winograd
+from webnn_cl.tiles.winograd import winograd_tile
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Lowering
@@ -23,7 +23,8 @@ def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
         return "product"
     if is_depthwise(conv):
         return "depthwise"
-    return "winograd" if suits_winograd(conv, facts) else "rows"
+    tile = winograd_tile(conv, facts)
+    return "rows" if tile is None else tile.name
 
 
 def lower_as_product(conv: Convolution, lw: Lowering) -> None:

@@ -30,7 +30,7 @@ class Tuning:
     items_per_core: int = 4
     rows_per_item: int = 132
     rows_copied: int = 24
-    winograd_cache: int = 640 << 10
+    winograd_cache: int = 320 << 10
 
 
 TUNING = Tuning()

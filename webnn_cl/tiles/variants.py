@@ -13,7 +13,7 @@ from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
 from webnn_cl.tiles.gpu_variants import default_on_gpu, variants_on_gpu
 from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
 from webnn_cl.tiles.rows import lower_rows
-from webnn_cl.tiles.winograd import can_winograd, lower_winograd
+from webnn_cl.tiles.winograd import LARGE, SMALL, Tile, can_winograd, lower_winograd
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -64,8 +64,9 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
         found["product"] = _on_convolution(lower_as_product)
     if is_depthwise(conv):
         found["depthwise"] = _on_convolution(lower_depthwise)
-    if can_winograd(conv):
-        found["winograd"] = _on_convolution(lower_winograd)
+    for form in (LARGE, SMALL):
+        if can_winograd(conv, facts, form):
+            found[form.name] = _winograd_with(form)
     return {**found, "rows": _on_convolution(lower_rows)}
 
 
@@ -104,3 +105,7 @@ def _on_convolution(lower: Callable[[Convolution, Lowering], None], transposed: 
 
 def _on_product(lower: Callable[[Product, Lowering], None]) -> Lower:
     return lambda node, lw: lower(Product.of(node, lw.tail(node)), lw)
+
+
+def _winograd_with(tile: Tile) -> Lower:
+    return lambda node, lw: lower_winograd(Convolution(node, transposed=False), lw, tile)
