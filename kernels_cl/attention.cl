@@ -298,3 +298,117 @@ kernel void attention(const __global float *q, const __global float *k, const __
                  resident, blocks, blocks_each, q_factor, k_factor, weight, rank, stack, q_walk, k_walk, v_walk,
                  y_walk SCORE_PASS EXTRA_PASS);
 }
+
+#define KEY_SUM(r) float8 d##r = (float8)(0.0f);
+#define KEY_ADD(r) d##r = d##r + x * LOAD8(float, k##r, d);
+
+// The products of one query with eight keys whose numbers lie together; keys beyond the last repeat it.
+static inline float8 eight_products(const __global float *q, const __global float *from, IDX left, IDX depth,
+                                    IDX key_step) {
+  KEY(0) KEY(1) KEY(2) KEY(3) KEY(4) KEY(5) KEY(6) KEY(7)
+  TILE_ROWS8(KEY_SUM)
+  IDX d = 0;
+  for (; d + 8 <= depth; d += 8) {
+    const float8 x = ALOAD8(float, q, d);
+    TILE_ROWS8(KEY_ADD)
+  }
+  TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+  float8 sum = ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7));
+  for (; d < depth; d++) sum = sum + q[d] * KEYS8(d);
+  return sum;
+}
+
+// s = q k for one query, eight keys at a time.
+static inline TILE_OUTLINE void score_row(const __global float *q, const __global float *k, __global float *s,
+                                          IDX keys, IDX depth, IDX key_step, IDX deep_step) {
+  for (IDX n = 0; n < keys; n += 8) {
+    const __global float *from = k + n * key_step;
+    const IDX left = keys - n;
+    float8 sum = (float8)(0.0f);
+    if (deep_step == 1) {
+      sum = eight_products(q, from, left, depth, key_step);
+    } else if (key_step == 1 && left >= 8) {
+      for (IDX d = 0; d < depth; d++) sum = sum + q[d] * LOAD8(float, from, d * deep_step);
+    } else {
+      const IDX count = TILE_MIN((IDX)8, left);
+      for (IDX d = 0; d < depth; d++) sum = sum + q[d] * GATHER8(float, from, d * deep_step, key_step, count);
+    }
+    ASTORE8(float, s, n, sum);
+  }
+}
+
+#define VALUE_ADD(r) p##r = p##r + w * LOAD8(float, from, 8 * r);
+#define TOTAL_VALUE(r) t_[r] = (float8)(0.0f);
+#define LEAVE_VALUE(r) EMIT8(y, at + c + 8 * r, t_[r] * scale);
+
+// y = s v * scale for one row of weights, 64 columns at a time.
+static inline TILE_OUTLINE void value_row(const __global float *s, const __global float *v, __global float *y, IDX at,
+                                          IDX keys, IDX columns, IDX row_step, float scale EXTRA_ARGS) {
+  IDX c = 0;
+  for (; c + 64 <= columns; c += 64) {
+    const __global float *from = v + c;
+    float8 t_[8];
+    TILE_ROWS8(TOTAL_VALUE)
+    for (IDX n = 0; n < keys;) {
+      const IDX stop = TILE_MIN(keys, n + TILE_RUN);
+      TILE_ROWS8(TILE_ZERO8)
+      for (; n < stop; n++, from += row_step) {
+        const float w = s[n];
+        TILE_ROWS8(VALUE_ADD)
+      }
+      TILE_ROWS8(TILE_ADD8)
+    }
+    TILE_ROWS8(LEAVE_VALUE)
+  }
+  for (; c < columns; c += 8) {
+    const __global float *from = v + c;
+    const IDX left = columns - c;
+    float8 total = (float8)(0.0f);
+    for (IDX n = 0; n < keys;) {
+      const IDX stop = TILE_MIN(keys, n + TILE_RUN);
+      float8 sum = (float8)(0.0f);
+      if (left >= 8) {
+        for (; n < stop; n++, from += row_step) sum = sum + s[n] * LOAD8(float, from, 0);
+      } else {
+        for (; n < stop; n++, from += row_step) sum = sum + s[n] * LOADN(float, from, 0, left);
+      }
+      total = total + sum;
+    }
+    if (left >= 8) {
+      EMIT8(y, at + c, total * scale);
+    } else {
+      EMITN(y, at + c, left, total * scale);
+    }
+  }
+}
+
+// Few rows, as when tokens are decoded one by one: keys and values are read where they lie. Work-item: one matrix. Its
+// part of `scratch`, `scratch_each` floats: a query, and a row of scores.
+static inline TILE_OUTLINE void attention_few_item(IDX matrix, const __global float *q, const __global float *k,
+                                                   const __global float *v, __global float *y, __global float *scratch,
+                                                   IDX scratch_each, IDX rows, IDX keys, IDX depth, IDX columns,
+                                                   float factor, float weight, int rank, dims_t stack, dims_t q_walk,
+                                                   dims_t k_walk, dims_t v_walk, dims_t y_walk SCORE_ARGS EXTRA_ARGS) {
+  __global float *query = scratch + matrix * scratch_each, *s = query + (depth + 15) / 16 * 16;
+  const __global float *q_at = q + offset_of(matrix, rank, &stack, &q_walk);
+  const __global float *k_at = k + offset_of(matrix, rank, &stack, &k_walk);
+  const __global float *v_at = v + offset_of(matrix, rank, &stack, &v_walk);
+  const IDX y_at = offset_of(matrix, rank, &stack, &y_walk);
+  SCORE_FIND(matrix)
+  for (IDX m = 0; m < rows; m++) {
+    pack_queries(q_at + m * ROW_STEP(q_walk), query, 1, depth, ROW_STEP(q_walk), COLUMN_STEP(q_walk), factor);
+    score_row(query, k_at, s, keys, depth, COLUMN_STEP(k_walk), ROW_STEP(k_walk));
+    SCORE_ROW(m)
+    const float top = finish_scores(s, keys, -INFINITY, 0 SCORE_ROW_PASS);
+    const float total = exponentials(s, keys, SHIFT1(top), weight);
+    value_row(s, v_at, y, y_at + m * ROW_STEP(y_walk), keys, columns, ROW_STEP(v_walk), 1.0f / total EXTRA_PASS);
+  }
+}
+
+kernel void attention_few(const __global float *q, const __global float *k, const __global float *v,
+                          __global float *y, __global float *scratch, IDX scratch_each, IDX rows, IDX keys, IDX depth,
+                          IDX columns, float factor, float weight, int rank, dims_t stack, dims_t q_walk,
+                          dims_t k_walk, dims_t v_walk, dims_t y_walk SCORE_ARGS EXTRA_ARGS) {
+  attention_few_item(get_global_id(0), q, k, v, y, scratch, scratch_each, rows, keys, depth, columns, factor, weight,
+                     rank, stack, q_walk, k_walk, v_walk, y_walk SCORE_PASS EXTRA_PASS);
+}

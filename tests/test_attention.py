@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.numpy_builder import NumpyBuilder
+from webnn_cl.ops.attention import SMALL_BYTES, Blocks, Extents, pays
 
 RNG = np.random.default_rng(16)
 
@@ -78,6 +81,9 @@ SHAPES = [
     ((1, 1), 200, 1300, 32, 48),
     ((2, 2, 2), 18, 33, 20, 8),
     ((1, 4), 3, 511, 64, 64),
+    ((2, 2), 2, 77, 13, 77),
+    ((1, 5), 1, 1030, 64, 136),
+    ((1, 3), 4, 100, 16, 16),
     ((1, 1), 8, 40, 512, 130),
 ]
 
@@ -92,6 +98,45 @@ def test_shapes(context: Any, always: None, stack: Any, m: int, n: int, d: int, 
         return {"y": spelled(b, *inputs(b, feeds), d**-0.5, transpose=transpose)}
 
     assert run(context, build, feeds) == one_launch(context)
+
+
+@pytest.mark.parametrize("m", [1, 70])
+def test_decoding_from_heads_that_lie_apart(context: Any, always: None, m: int) -> None:
+    feeds = {"q": floats(1, m, 120), "k": floats(1, 90, 120), "v": floats(1, 90, 120), "mask": mask(1, 90)}
+
+    def build(b: Any) -> Any:
+        y = spelled(b, *(split_heads(b, x, 6) for x in inputs(b, feeds)), 0.2, b.input("mask", (1, 90)))
+        return {"y": b.reshape(b.transpose(y, permutation=[0, 2, 1, 3]), [1, m, 120])}
+
+    assert run(context, build, feeds) == one_launch(context)
+
+
+CUTS = [{"RESIDENT_BYTES": 0}, {"CHUNK": 16}, {"ITEMS_PER_CORE": 1}, {"ITEMS_PER_CORE": 64}]
+
+
+@pytest.mark.parametrize("constants", CUTS)
+def test_every_way_to_cut(context: Any, always: None, monkeypatch: pytest.MonkeyPatch, constants: Any) -> None:
+    for name, value in constants.items():
+        monkeypatch.setattr(f"webnn_cl.ops.attention.{name}", value)
+    feeds = {"q": floats(3, 205, 24), "k": floats(3, 530, 24), "v": floats(3, 530, 40), "mask": mask(205, 530)}
+
+    def build(b: Any) -> Any:
+        return {"y": spelled(b, *inputs(b, feeds), 0.2, b.input("mask", (205, 530)))}
+
+    assert run(context, build, feeds) == one_launch(context)
+
+
+@pytest.mark.parametrize("units", [1, 2, 8, 64])
+def test_what_is_cut(units: int) -> None:
+    """All rows are in blocks, all blocks in items, and no more memory is taken than for the scores."""
+    facts: Any = SimpleNamespace(compute_units=units, is_cpu=True)
+    for matrices, rows, keys, depth in itertools.product((1, 5, 12), (4, 7, 80, 1000), (1, 80, 3000), (15, 64, 512)):
+        extents = Extents(matrices, rows, keys, depth, depth)
+        cut = Blocks.of(extents, facts)
+        assert cut.block % 6 == 0 and cut.chunk % 16 == 0
+        assert cut.blocks == matrices * -(-rows // cut.block) and cut.items * cut.blocks_each >= cut.blocks
+        if pays(extents, facts):
+            assert cut.scratch_bytes <= max(4 * matrices * rows * keys, SMALL_BYTES)
 
 
 MASKS = [
@@ -208,8 +253,11 @@ def test_any_element_wise_chain(context: Any, always: None) -> None:
     assert run(context, build, feeds) == one_launch(context)
 
 
+@pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("keys", [20, 600])
-def test_infinities_and_nan(context: Any, always: None, keys: int) -> None:
+def test_infinities_and_nan(context: Any, always: None, monkeypatch: pytest.MonkeyPatch, keys: int, few: bool) -> None:
+    if few:
+        monkeypatch.setattr("webnn_cl.ops.attention.FEW_ROWS", 100)
     feeds = {"q": floats(1, 2, 14, 8), "k": floats(1, 2, keys, 8), "v": floats(1, 2, keys, 8)}
     added = np.zeros((1, 2, 14, keys), np.float32)
     added[0, 0, 0] = -np.inf  # nothing left: NaN

@@ -31,7 +31,7 @@ MAX_DEPTH = 512  # numbers of a query: one register run (TILE_RUN of tile.h)
 CHUNK = 256  # keys of a chunk: a panel of values and the weights of a tile stay in the first cache
 LARGEST_BLOCK = 96  # rows of a block: its scores take 96 KiB of the second cache
 ITEMS_PER_CORE = 4
-FEWEST_ROWS = 4  # below, packing keys and values would cost more than it brings
+FEW_ROWS = 3  # up to so many, keys and values are not packed
 SMALL_BYTES = 8 << 20  # of scratch, whatever a matrix of scores would take
 RESIDENT_BYTES = 2 << 20  # keys and values of a matrix are packed once if they take no more
 
@@ -79,13 +79,18 @@ class Blocks:
         # The last chunk of values is as large as the others.
         held = padded * e.depth + _multiple(e.keys, chunk) * wide if resident else chunk * (e.depth + wide)
         floats = _multiple(block * e.depth, 16) + block * (chunk + wide) + _multiple(3 * block, 16) + held
-        return cls(block, chunk, resident, blocks, ceil_div(blocks, wanted), _multiple(floats, 16))
+        each, of_matrix = ceil_div(blocks, wanted), ceil_div(e.rows, block)
+        if each > of_matrix:  # no matrix is packed twice
+            each = _multiple(each, of_matrix)
+        return cls(block, chunk, resident, blocks, each, _multiple(floats, 16))
 
 
 def pays(extents: Extents, facts: DeviceFacts) -> bool:
     """Whether attention as one operator is faster than its parts, and takes no more memory."""
+    if extents.rows <= FEW_ROWS:
+        return extents.matrices >= workers(facts)
     cut = Blocks.of(extents, facts)
-    if extents.rows < FEWEST_ROWS or cut.blocks < workers(facts):
+    if cut.blocks < workers(facts):
         return False
     return cut.scratch_bytes <= max(4 * extents.matrices * extents.rows * extents.keys, SMALL_BYTES)
 
@@ -116,7 +121,7 @@ def operand_roles(count: int) -> list[str]:
 
 def _lower_attention(node: Node, lw: Lowering) -> None:
     e, stack = node.attrs["extents"], node.attrs["stack"]
-    cut, tail = Blocks.of(e, lw.facts), lw.tail(node)
+    tail = lw.tail(node)
     steps: list[tuple[int, ...]] = []
     sources: list[Arg] = []
     shapes = ((e.rows, e.depth), (e.depth, e.keys), (e.keys, e.columns))
@@ -127,19 +132,27 @@ def _lower_attention(node: Node, lw: Lowering) -> None:
     steps.append(_walk(node.attrs["output_view"]))
     defines, args = _score_macros(node, lw)
     scale = np.float32(2.0 ** -(64 + math.ceil(math.log2(max(e.keys, 1)))))
+    few = e.rows <= FEW_ROWS
     kernel = Kernel(
         "attention.cl",
-        "attention",
+        "attention_few" if few else "attention",
         {**defines, **tail.defines},
         kernels_cl.read("exp_sums.cl") + tail.code,
         ("tile.h", "elementwise.h", "move.h", *tail.headers),
     )
-    numbers = (cut.scratch_each, e.rows, e.keys, e.depth, e.columns, cut.block, cut.chunk, int(cut.resident))
-    arguments: list[Arg] = [*sources, tail.output, lw.scratch(cut.scratch_bytes)]
-    arguments += [np.int64(n) for n in (*numbers, cut.blocks, cut.blocks_each)]
-    arguments += [np.float32(factor) for factor in node.attrs["factors"]]
-    arguments += [scale, np.int32(len(stack)), dims(stack), *(dims(walk) for walk in steps), *args, *tail.args]
-    lw.launch(kernel, arguments, (cut.items,))
+    numbers: tuple[int, ...] = (e.rows, e.keys, e.depth, e.columns)
+    factors = tuple(np.float32(factor) for factor in node.attrs["factors"])
+    if few:
+        items, scratch_each = e.matrices, _multiple(e.depth, 16) + _multiple(e.keys, 16)
+        factors = (np.float32(factors[0] * factors[1]),)
+    else:
+        cut = Blocks.of(e, lw.facts)
+        items, scratch_each = cut.items, cut.scratch_each
+        numbers += (cut.block, cut.chunk, int(cut.resident), cut.blocks, cut.blocks_each)
+    arguments: list[Arg] = [*sources, tail.output, lw.scratch(4 * items * scratch_each)]
+    arguments += [*(np.int64(n) for n in (scratch_each, *numbers)), *factors, scale]
+    arguments += [np.int32(len(stack)), dims(stack), *(dims(walk) for walk in steps), *args, *tail.args]
+    lw.launch(kernel, arguments, (items,))
 
 
 def _walk(view: View) -> tuple[int, ...]:
