@@ -120,6 +120,9 @@ static inline long dim_at(const dims_t *s, int k) {
 #define mtype_char char8
 #define highest_char CHAR_MAX
 #define lowest_char CHAR_MIN
+#define ctype_short short
+#define vtype_short short8
+#define mtype_short short8
 #define ctype_uchar uchar
 #define vtype_uchar uchar8
 #define mtype_uchar char8
@@ -132,6 +135,7 @@ typedef int8 int8_u __attribute__((aligned(4)));
 typedef uint8 uint8_u __attribute__((aligned(4)));
 typedef long8 long8_u __attribute__((aligned(8)));
 typedef ulong8 ulong8_u __attribute__((aligned(8)));
+typedef short8 short8_u __attribute__((aligned(2)));
 typedef char8 char8_u __attribute__((aligned(1)));
 typedef uchar8 uchar8_u __attribute__((aligned(1)));
 
@@ -173,6 +177,8 @@ static inline float8 round8_half(float8 x) {
 #define round8_ulong(v) (v)
 #define round1_char(v) (v)
 #define round8_char(v) (v)
+#define round1_short(v) (v)
+#define round8_short(v) (v)
 #define round1_uchar(v) (v)
 #define round8_uchar(v) (v)
 
@@ -185,7 +191,6 @@ static inline float8 round8_half(float8 x) {
 static inline float load_half(const __global half *p, long i) { return vload_half(i, p); }
 static inline void store_half(__global half *p, long i, float v) { vstore_half_rte(v, i, p); }
 #ifdef HALF8_TO_FLOAT8
-typedef short8 short8_u __attribute__((aligned(2)));
 static inline float8 load8_half(const __global half *p, long i) {
   return HALF8_TO_FLOAT8(*(const __global short8_u *)(p + i));
 }
@@ -228,6 +233,12 @@ static inline void store8_half(__global half *p, long i, float8 v) { vstore_half
 #define store8_char(p, i, v) (*(__global char8_u *)((p) + (i)) = (v))
 #define aload8_char(p, i) (*(const __global char8 *)((p) + (i)))
 #define astore8_char(p, i, v) (*(__global char8 *)((p) + (i)) = (v))
+#define load_short(p, i) ((p)[i])
+#define store_short(p, i, v) ((p)[i] = (v))
+#define load8_short(p, i) (*(const __global short8_u *)((p) + (i)))
+#define store8_short(p, i, v) (*(__global short8_u *)((p) + (i)) = (v))
+#define aload8_short(p, i) (*(const __global short8 *)((p) + (i)))
+#define astore8_short(p, i, v) (*(__global short8 *)((p) + (i)) = (v))
 #define load_uchar(p, i) ((p)[i])
 #define store_uchar(p, i, v) ((p)[i] = (v))
 #define load8_uchar(p, i) (*(const __global uchar8_u *)((p) + (i)))
@@ -304,6 +315,16 @@ static inline char8 gather8_char(const __global char *p, long i, long s, long n)
 static inline void storen_char(__global char *p, long i, long n, char8 v) {
   char lane[8] = {v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7};
   for (int k = 0; k < n; k++) store_char(p, i + k, lane[k]);
+}
+static inline short8 gather8_short(const __global short *p, long i, long s, long n) {
+  short lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  for (int k = 0; k < n; k++) lane[k] = load_short(p, i + k * s);
+  return (short8)(lane[0], lane[1], lane[2], lane[3], lane[4], lane[5], lane[6], lane[7]);
+}
+#define loadn_short(p, i, n) gather8_short((p), (i), 1, (n))
+static inline void storen_short(__global short *p, long i, long n, short8 v) {
+  short lane[8] = {v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7};
+  for (int k = 0; k < n; k++) store_short(p, i + k, lane[k]);
 }
 static inline uchar8 gather8_uchar(const __global uchar *p, long i, long s, long n) {
   uchar lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from webnn_cl.errors import MLTypeError
 
-__all__ = ["DATA_TYPES", "DType", "DataType", "cast_parameter", "dtype_of", "normalize_data_type"]
+__all__ = ["DATA_TYPES", "INT16", "DType", "DataType", "cast_parameter", "dtype_of", "normalize_data_type"]
 
 DataType = Literal["float32", "float16", "int32", "uint32", "int64", "uint64", "int8", "uint8"]
 DATA_TYPES: tuple[DataType, ...] = get_args(DataType)
@@ -66,9 +66,14 @@ _DTYPES: dict[str, DType] = {
 }
 
 
+# Within compiled graphs only: quantized values less their zero points, as integer products read them.
+INT16: DataType = cast(DataType, "int16")
+_INT16 = DType(INT16, 2, "short", "short", "short", False)
+
+
 def dtype_of(name: str) -> DType:
     """Facts about the data type called `name` (already normalized)."""
-    return _DTYPES[name]
+    return _INT16 if name == INT16 else _DTYPES[name]
 
 
 def normalize_data_type(given: object, where: str = "data_type") -> DataType:

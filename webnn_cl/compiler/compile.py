@@ -17,6 +17,7 @@ from webnn_cl.compiler.lower import Lowering
 from webnn_cl.compiler.norm_patterns import recognize_normalizations
 from webnn_cl.compiler.patterns import recognize
 from webnn_cl.compiler.place import place_pieces, read_by_chains
+from webnn_cl.compiler.quantized import to_integer_products
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.sink import sink_views
 from webnn_cl.compiler.tail import tail_of
@@ -36,7 +37,7 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
     """
     graph = recognize(recognize_normalizations(simplify(graph)))
     graph = sink_views(simplify(graph))
-    graph = simplify(to_channels_last(graph))
+    graph = to_integer_products(simplify(to_channels_last(graph)), context)
     graph = fold_constants(sink_views(expand_operators(graph)), context, compile_and_prepare)
     return compile_and_prepare(join_attention(graph, context._facts), context)
 

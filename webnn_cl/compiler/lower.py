@@ -156,6 +156,8 @@ class Lowering:
         rounded = tuple(-(-g // n) * n for g, n in zip(global_size, local, strict=True))
         resolved = tuple(self.buffer(a) if isinstance(a, Value) else a for a in args)
         pairs = tuple((self._resolve(a), self._resolve(b)) for a, b in in_place)
+        # An epilogue may make the elements of the output smaller than those of the input.
+        pairs = tuple((a, b) for a, b in pairs if a.nbytes == b.nbytes)
         self._target.append(Launch(kernel, resolved, rounded, local, self._node, pairs, guard))
 
     def tail(self, node: Node) -> Tail:

@@ -75,7 +75,7 @@ def accepts(node: Node, chain: Sequence[Node]) -> bool:
     """
     run = vector_run(node)
     output = chain[-1].output
-    if run == 0 or len(node.outputs) != 1 or output.desc != node.output.desc:
+    if run == 0 or len(node.outputs) != 1 or output.shape != node.output.shape:
         return False
     inside = {node.output, *(n.output for n in chain)}
     others = {v for n in chain for v in n.inputs.values()} - inside
@@ -105,9 +105,9 @@ def tail_of(node: Node, chain: Chain | None, place: Place | None = None) -> Tail
     defines = {
         "EXTRA_ARGS": "".join(f", {a}" for a in arguments),
         "EXTRA_PASS": "".join(f", {a.replace('*', '').split()[-1]}" for part in arguments for a in part.split(",")),
-        "EMIT8(y, i, v)": _body(node, output, wide, access, 8, "LOAD8", f"STORE8(OUT_, y, {at}, result)"),
-        "EMITN(y, i, n, v)": _body(node, output, wide, access, 8, "LOADN", f"STOREN(OUT_, y, {at}, k_n, result)"),
-        "EMIT(y, i, v)": _body(node, output, texts[1], access, 1, "LOAD", f"STORE(OUT_, y, {at}, result)"),
+        "EMIT8(y, i, v)": _body(node, output, wide, access, 8, "LOAD8", f"STORE8(OUT_, Y_, {at}, result)"),
+        "EMITN(y, i, n, v)": _body(node, output, wide, access, 8, "LOADN", f"STOREN(OUT_, Y_, {at}, k_n, result)"),
+        "EMIT(y, i, v)": _body(node, output, texts[1], access, 1, "LOAD", f"STORE(OUT_, Y_, {at}, result)"),
     }
     args: list[Arg] = [arg for a in access for arg in a.args]
     args += [value for _, _, value in wide.parameters]
@@ -148,7 +148,10 @@ def _body(
         lines.append("const IDX k_n = (n);")
     lines += [a.load(width, load) for a in access]
     statements = text.statements or ["result = k_in;"]
-    lines += [f"{out.compute}{suffix} result;", *statements, store.replace("OUT_", out.storage) + ";"]
+    # The kernel's own results may be of another type.
+    memory = "y" if output.data_type == node.output.data_type else f"((__global {out.storage} *)(y))"
+    store = store.replace("OUT_", out.storage).replace("Y_", memory)
+    lines += [f"{out.compute}{suffix} result;", *statements, store + ";"]
     return "do { " + " ".join(lines) + " } while (0)"
 
 
