@@ -18,7 +18,7 @@ from webnn_cl.compiler.rewrite import Rewriter
 from webnn_cl.dtypes import INT16
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.tiles import integer
-from webnn_cl.tiles.winograd import suits_winograd
+from webnn_cl.tiles.winograd import winograd_tile
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -124,7 +124,7 @@ class _Integers(Rewriter):
         depth = conv.input.channels * conv.filter.height * conv.filter.width
         if conv.input.channels < MIN_DEPTH or conv.output.channels < MIN_COLUMNS or depth > integer.MAX_DEPTH:
             return False
-        return not suits_winograd(conv, self.facts)
+        return winograd_tile(conv, self.facts) is None
 
     # What it becomes ---------------------------------------------------------------------------------------------
 
