@@ -96,6 +96,29 @@ def test_a_residual_under_another_shape(context: Any) -> None:
     assert len(entries(check_graph(context, build, {"x": floats(4, 8, 16)}))) == 1
 
 
+def test_a_residual_that_is_needed_elsewhere_too(context: Any) -> None:
+    first, second = floats(16, 16), floats(16, 16)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.reshape(b.matmul(b.input("x", (32, 16)), b.constant(first)), (4, 8, 16))
+        product = b.matmul(b.softmax(x, 2), b.constant(second))
+        return {"y": b.relu(b.add(x, product))}
+
+    assert families(check_graph(context, build, {"x": floats(32, 16)})) == ["gemm", "softmax", "gemm"]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_single_elements_under_other_shapes(context: Any, shape: tuple[int, ...]) -> None:
+    weights = floats(32, 1)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.reshape(b.matmul(b.input("x", (1, 32)), b.constant(weights)), (1, 1, 1) if shape else ())
+        y = b.reshape(b.mul(b.sigmoid(x), number(b, 3)), shape)
+        return {"y": b.add(y, number(b, 1))}
+
+    assert len(entries(check_graph(context, build, {"x": floats(1, 32)}))) == 1
+
+
 def test_an_operand_that_the_other_shape_cannot_say(context: Any) -> None:
     position = floats(8, 48)
     weights = floats(64, 48)
@@ -415,6 +438,18 @@ def test_half_precision_pieces(context: Any) -> None:
 
     feeds = {"x": floats(3, 24).astype(np.float16), "y": floats(3, 16).astype(np.float16)}
     check_graph(context, build, feeds, tolerance=2e-3)
+
+
+def test_views_are_copied_to_their_place(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (4, 6, 32))
+        left, right = b.slice(x, [0, 0, 0], [4, 6, 16]), b.slice(x, [0, 0, 16], [4, 6, 16])
+        turned = b.transpose(b.slice(x, [0, 0, 0], [4, 4, 32]), permutation=[1, 0, 2])
+        return {"rotated": b.concat([b.neg(right), left], 2), "turned": b.concat([turned, b.exp(turned)], 0)}
+
+    graph = check_graph(context, build, {"x": floats(4, 6, 32)})
+    if context._facts.is_cpu:
+        assert families(graph) == ["elementwise"] * 4
 
 
 # Out of splits ----------------------------------------------------------------------------------------------------

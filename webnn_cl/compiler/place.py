@@ -9,7 +9,7 @@ from webnn_cl.compiler.fuse import Step, consumers_of
 from webnn_cl.compiler.ir import Graph, Node, Value
 from webnn_cl.compiler.tail import Place, vector_run
 
-__all__ = ["place_pieces", "read_by_chains"]
+__all__ = ["place_pieces", "places_of", "read_by_chains"]
 
 # Element-wise kernels store rows by vectors of eight.
 LANES = 8
@@ -29,7 +29,7 @@ def place_pieces(graph: Graph, steps: Sequence[Step], chains: bool) -> dict[Valu
     found: dict[Value, Place] = {}
     for node in concats:
         pieces = node.many("inputs")
-        for value, place in zip(pieces, _places(node, pieces), strict=True):
+        for value, place in zip(pieces, places_of(node), strict=True):
             way = _way(value, node, consumers, outputs) if pieces.count(value) == 1 else []
             step = makers.get(way[-1]) if way else None
             if step is not None and (chains or step.node is not None) and _can_write(step, place):
@@ -45,11 +45,12 @@ def _result(step: Step) -> Value:
     return step.node.output
 
 
-def _places(node: Node, pieces: Sequence[Value]) -> list[Place]:
+def places_of(node: Node) -> list[Place]:
+    """Where in its output each operand of a concat goes."""
     axis, shape = node.attrs["axis"], node.output.shape
     rows, pitch = math.prod(shape[:axis]), math.prod(shape[axis:])
     found, offset = [], 0
-    for value in pieces:
+    for value in node.many("inputs"):
         run = value.desc.size // rows
         found.append(Place(node.output, offset, run, pitch))
         offset += run

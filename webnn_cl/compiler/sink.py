@@ -35,13 +35,20 @@ class _Sinker(Rewriter):
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            if (
-                node.op.expression is None
-                or node.op.name in _BY_BLOCKS
-                or not (self._reshape(node) or self._turn(node))
-            ):
+            fits = node.op.expression is not None and node.op.name not in _BY_BLOCKS
+            if not (fits and (self._reshape(node) or self._turn(node))) and not self._again(node):
                 self.copy(node)
         return self.finish()
+
+    def _again(self, node: Node) -> bool:
+        """A reshape of a reshape, as one."""
+        if node.op.name != "reshape":
+            return False
+        view = _view_of(self.get(node.inputs["input"]), "reshape")
+        if view is None or (view.inputs["input"].producer is None and node.output in self.outputs):
+            return False
+        self.new[node.output] = self.reshape(view.inputs["input"], node.output.shape)
+        return True
 
     def _reshape(self, node: Node) -> bool:
         """``f(reshape(x), ...)`` as ``reshape(f(x, ...))``."""
@@ -49,11 +56,20 @@ class _Sinker(Rewriter):
             view = _view_of(self.get(old), "reshape")
             if view is None or view.output.shape != node.output.shape or not _worth(view.inputs["input"]):
                 continue
+            if not self._alone(old):
+                continue
             made = self._rebased(node, view.inputs["input"].shape, 0)
             if made is not None:
                 self.new[node.output] = self.reshape(made, node.output.shape)
                 return True
         return False
+
+    def _alone(self, old: Value) -> bool:
+        """Whether what made the value before its reshape is needed by element-wise operators alone."""
+        maker = old.producer
+        if old in self.outputs or any(user.op.expression is None for user in self.consumers[old]):
+            return False
+        return maker is None or maker.op.name != "reshape" or self.consumers[maker.inputs["input"]] == [maker]
 
     def _rebased(self, node: Node, shape: tuple[int, ...], depth: int) -> Value | None:
         """The output of an element-wise `node` computed under another `shape` of as many elements."""
@@ -72,7 +88,7 @@ class _Sinker(Rewriter):
     def _operand(self, old: Value, user: Node, shape: tuple[int, ...], depth: int) -> Value | None:
         """An operand of `user` for a computation under `shape`; None where that would cost a launch."""
         value, target = self.get(old), user.output.shape
-        if value.desc.size == 1:
+        if value.shape != target and value.desc.size == 1:
             return self.reshape(value, ())
         if value.shape != target:
             small = reshaped_operand(value.shape, target, shape)
@@ -81,6 +97,8 @@ class _Sinker(Rewriter):
         if view is not None and view.inputs["input"].shape == shape:
             return view.inputs["input"]
         maker = old.producer
+        if maker is not None and maker.op.meta.get("epilogue") and self.consumers[old] == [user]:
+            return None  # its kernel takes the chain
         if maker is None or maker.op.expression is None:
             return self.reshape(value, shape)
         if old in self.outputs or self.consumers[old] != [user]:

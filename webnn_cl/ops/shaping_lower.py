@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from webnn_cl.compiler.ir import Node, Value
 from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
+from webnn_cl.ops.expression import Expression
+from webnn_cl.ops.record import ANY, Operand, OpRecord, Output
 from webnn_cl.ops.strided import MAX_DIMS, View, copy_view, past_caches, split_rows, unsigned_of
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.ir import Node, Value
     from webnn_cl.compiler.lower import Arg, Lowering
 
 __all__ = ["lower_concat", "lower_pad", "lower_split", "lower_tile", "lower_triangular"]
@@ -23,6 +25,10 @@ __all__ = ["lower_concat", "lower_pad", "lower_split", "lower_tile", "lower_tria
 PIECES = 8  # operands of one launch
 LANES = 8
 _HEADERS = ("move.h",)
+# A view of rows that an element-wise kernel reads and writes to its place in a concat.
+_PIECE = OpRecord(
+    "concat_piece", "", (Operand("input", ANY),), (Output(like="input"),), expression=Expression("({input})")
+)
 
 
 def lower_concat(node: Node, lowering: Lowering) -> None:
@@ -32,8 +38,30 @@ def lower_concat(node: Node, lowering: Lowering) -> None:
     values = node.many("inputs")
     if len(values) == 1:
         lowering.alias(node.output, values[0])
-    else:
-        _move_pieces(lowering, node.output, values, node.attrs["axis"], {}, lowering.places)
+        return
+    apart = lowering.places.keys() | _views_in_place(node, values, lowering)
+    _move_pieces(lowering, node.output, values, node.attrs["axis"], {}, apart)
+
+
+def _views_in_place(node: Node, values: Sequence[Value], lowering: Lowering) -> set[Value]:
+    """Write pieces that are views of rows of other tensors to their place, without a copy between; those pieces."""
+    from webnn_cl.compiler.elementwise import Chain, lower_chain
+    from webnn_cl.compiler.place import places_of
+
+    done: set[Value] = set()
+    for value, place in zip(values, places_of(node), strict=True):
+        viewed = lowering.view_of(value)
+        small = viewed[1].collapsed() if viewed is not None else None
+        rows = small is not None and small.shape and small.strides[-1] == 1 and small.shape[-1] >= LANES
+        fits = place.rows == 1 or min(place.run, value.shape[-1]) >= LANES
+        if not rows or not fits or not lowering.facts.is_cpu or values.count(value) > 1:
+            continue
+        copy = Node(_PIECE, {"input": value}, {}, label=node.label)
+        copy.outputs = [Value(value.desc, producer=copy)]
+        lowering.places[copy.output] = place
+        lower_chain(Chain([copy]), lowering)
+        done.add(value)
+    return done
 
 
 def lower_split(node: Node, lowering: Lowering) -> None:
