@@ -65,9 +65,11 @@
     if (++i == grid.d[0]) { i = 0; image++; } \
   }
 
-// Where the row of a tile's pixel begins.
+// Where the row of a tile's pixel begins; AHEAD where six neighbours and all their taps lie in the image.
+#define DECLARE_ROW(r) const __global float *a##r;
+#define AHEAD(r) a##r = x + o##r + offset;
 #define POINT(r) \
-  const __global float *a##r = (ulong)(h##r + up) < (ulong)in.d[0] && (ulong)(v##r + across) < (ulong)in.d[1] \
+  a##r = (ulong)(h##r + up) < (ulong)in.d[0] && (ulong)(v##r + across) < (ulong)in.d[1] \
                                    ? x + o##r + offset : zeros;
 #define COPIED(r) const float *a##r = rows + r * DEPTH;
 
@@ -94,12 +96,17 @@
 #else
 #define ALL_TAPS(W) \
   TILE_ROWS6(TILE_ZERO##W) \
+  TILE_ROWS6(DECLARE_ROW) \
   IDX summed = 0; \
   for (IDX u = 0; u < taps.d[0]; u++) { \
     const IDX up = u * dilation.d[0], runs = merge ? 1 : taps.d[1], run = merge ? taps.d[1] * channels : channels; \
     for (IDX v = 0; v < runs; v++) { \
       const IDX across = v * dilation.d[1], offset = up * in.d[5] + across * in.d[6]; \
-      TILE_ROWS6(POINT) \
+      if (inside) { \
+        TILE_ROWS6(AHEAD) \
+      } else { \
+        TILE_ROWS6(POINT) \
+      } \
       if (summed + run > TILE_RUN) { \
         TILE_ROWS6(TILE_ADD##W) \
         TILE_ROWS6(RESET##W) \
@@ -196,6 +203,9 @@ static inline TILE_OUTLINE void conv_rows_item(IDX item0, IDX item1, IDX item2, 
     }
 #else
     const bool merge = columns_inside && channels == in.d[2];
+    const IDX bottom = top + (taps.d[0] - 1) * dilation.d[0], reach = (taps.d[1] - 1) * dilation.d[1];
+    const bool inside = in_line && TILE_MIN(top, bottom) >= 0 && TILE_MAX(top, bottom) < in.d[0] &&
+                        TILE_MIN(left, left + reach) >= 0 && TILE_MAX(v5, v5 + reach) < in.d[1];
 #endif
     const IDX rows_left = TILE_MIN((IDX)6, pixel_end - pixel);
     for (IDX panel = panel_begin; panel < panel_end; panel++) {
