@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyopencl as cl
@@ -11,7 +11,7 @@ import pyopencl as cl
 from webnn_cl.arrays import data_for
 from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.convert import converted
-from webnn_cl.dispatch import Bound, check_graph
+from webnn_cl.dispatch import check_graph
 from webnn_cl.errors import OperationError, argument_error
 from webnn_cl.opencl import fork, transfer
 from webnn_cl.opencl.memory import Storage, allocate, allocate_from
@@ -21,32 +21,103 @@ from webnn_cl.outputs import target_for
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
     from webnn_cl.graph import MLGraph
+    from webnn_cl.tensor import MLTensor
 
-__all__ = ["compute", "enqueue_graph"]
+__all__ = ["compute", "enqueue_again", "enqueue_graph", "run_here"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def enqueue_graph(timeline: Timeline, graph: MLGraph, inputs: Bound, outputs: Bound) -> None:
-    """Submit one run of `graph`; a refusal settles ``graph.lost``. Under the lock."""
+def enqueue_graph(timeline: Timeline, graph: MLGraph, storages: Sequence[Storage]) -> None:
+    """Submit one run of `graph` on the memory of its inputs and outputs, in the order that it declares them.
+
+    A refusal settles ``graph.lost``. Under the lock.
+    """
     executable = graph._executable
     assert executable is not None
-    commands = len(executable.commands) or 1
 
     def run(queue: Any) -> Any:
-        memory = dict(zip(inputs[0], [s.buffer for s in inputs[1]], strict=True))
-        memory.update(zip(outputs[0], [s.buffer for s in outputs[1]], strict=True))
-        return executable.enqueue(queue, memory)
+        return executable.run(queue, storages)
 
     try:
-        if timeline.run_if_free(run, commands):
+        if timeline.run_if_free(run, executable.command_count):
+            if executable.bound is None:
+                executable.remember([*graph.inputs], [*graph.outputs], storages)
             return
+        inputs, outputs = storages[: len(graph.inputs)], storages[len(graph.inputs) :]
         fail = lambda error: graph._end(f"a dispatch failed: {error}")  # noqa: E731
-        timeline.submit_locked(inputs[1], outputs[1], run, fail, commands)
+        timeline.submit_locked(inputs, outputs, run, fail, executable.command_count)
     except (OperationError, cl.Error) as error:
-        graph._end(f"a dispatch failed: {error}")
-        cause = error.__cause__ if isinstance(error, OperationError) else error
-        if isinstance(cause, cl.Error):
-            raise timeline.failure(cause, error if isinstance(error, OperationError) else None) from cause
-        raise
+        _refused(timeline, graph, error)
+
+
+def enqueue_again(timeline: Timeline, graph: MLGraph) -> bool:
+    """Submit one more run of `graph` on what it is bound to; False, and nothing is done, when leases matter.
+
+    Errors as those of `enqueue_graph`. Under the lock.
+    """
+    executable = graph._executable
+    assert executable is not None
+    try:
+        return timeline.run_if_free(executable.run_again, executable.command_count)
+    except (OperationError, cl.Error) as error:
+        _refused(timeline, graph, error)
+
+
+def _refused(timeline: Timeline, graph: MLGraph, error: OperationError | cl.Error) -> NoReturn:
+    graph._end(f"a dispatch failed: {error}")
+    cause = error.__cause__ if isinstance(error, OperationError) else error
+    if isinstance(cause, cl.Error):
+        raise timeline.failure(cause, error if isinstance(error, OperationError) else None) from cause
+    raise error
+
+
+def run_here(
+    context: MLContext,
+    graph: MLGraph,
+    tensors: Sequence[MLTensor],
+    sources: Sequence[Array | None],
+    targets: Sequence[Array | None],
+) -> bool:
+    """Write, run and read with one wait; False, and nothing is done, where that is not the way.
+
+    `tensors` are those of the inputs and outputs, in the order that the graph declares them, and belong to the caller
+    alone; `sources` and `targets` are packed arrays of their types and shapes, one for each (None: not written, not
+    read). Only where device and host share memory, and while no lease is open.
+    """
+    timeline = context._timeline
+    if not context._facts.unified_memory:
+        return False
+    timeline.throttle()
+    copies: list[Any] = []  # dropping the event of a host copy would wait for it
+
+    def run(queue: Any) -> Any:
+        storages = [tensor._storage for tensor in tensors]
+        for storage, source in zip(storages, sources, strict=True):
+            if source is not None:
+                copies.append(cl.enqueue_copy(queue, storage.buffer, source, is_blocking=False))
+        events = executable.run(queue, storages)  # type: ignore[union-attr]
+        for storage, target in zip(storages, targets, strict=True):
+            if target is not None:
+                copies.append(cl.enqueue_copy(queue, target, storage.buffer, is_blocking=False))
+        return events
+
+    with timeline.lock:
+        check_graph(context, graph, "run")
+        executable = graph._executable
+        assert executable is not None
+        try:
+            if not timeline.run_if_free(run, executable.command_count + len(tensors)):
+                return False
+        except (OperationError, cl.Error) as error:
+            _refused(timeline, graph, error)
+    try:
+        for copy in reversed(copies):
+            copy.wait()
+    except cl.Error as error:
+        raise timeline.lose_by(error) from error
+    context._check_alive()
+    return True
 
 
 def compute(context: MLContext, graph: MLGraph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -61,8 +132,7 @@ def compute(context: MLContext, graph: MLGraph, inputs: Mapping[str, Any]) -> di
     targets = {n: Storage(allocate(context._cl, d.nbytes, unified), d.nbytes) for n, d in graph.outputs.items()}
     with timeline.lock:
         check_graph(context, graph, "compute")
-        bound_outputs: Bound = ([("out", n) for n in targets], list(targets.values()))
-        enqueue_graph(timeline, graph, ([("in", n) for n in arrays], sources), bound_outputs)
+        enqueue_graph(timeline, graph, [*sources, *targets.values()])
         pending = {n: _read(timeline, storage, graph.outputs[n]) for n, storage in targets.items()}
     for read in pending.values():
         transfer.wait_here(read)

@@ -14,13 +14,61 @@ if TYPE_CHECKING:
     from webnn_cl.context import MLContext
     from webnn_cl.opencl.memory import Storage
 
-__all__ = ["Bound", "bind", "check_graph"]
+__all__ = ["Bound", "Checked", "as_before", "bind", "check_graph", "is_bound"]
 
 Bound = tuple[Sequence[tuple[str, str]], Sequence["Storage"]]
 """Keys of the executable, ("in" | "out", name), and the memory bound to each."""
 
-Checked = tuple[Sequence[tuple[str, str]], Sequence[tuple[str, int]]]
-"""Keys again, with the name and the serial number of the memory that was found good for each."""
+Checked = tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]
+"""Names of inputs and of outputs, with the serial number of the memory that was found good for each."""
+
+
+def is_bound(
+    context: MLContext, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
+) -> bool:
+    """Whether `graph` is bound to the very memory of these tensors, which were checked then. Under the lock.
+
+    Memory belongs to one tensor, and serial numbers are not used again.
+    """
+    try:
+        names = graph._executable.bound  # type: ignore[union-attr]
+        if names is None or graph._context is not context:
+            return False
+        if len(names[0]) != len(inputs) or len(names[1]) != len(outputs):
+            return False
+        for name, serial in names[0]:
+            if inputs[name]._storage.buffer.serial != serial:  # a destroyed tensor has no storage
+                return False
+        for name, serial in names[1]:
+            if outputs[name]._storage.buffer.serial != serial:
+                return False
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return True
+
+
+def as_before(
+    context: MLContext, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
+) -> list[Storage] | None:
+    """The memory of inputs and outputs when they are the very tensors that were checked last, which don't change since;
+    None when somebody has to look closer. Under the lock.
+    """
+    try:
+        checked = graph._checked
+        if checked is None or graph._context is not context or graph._executable is None:
+            return None
+        if len(checked[0]) != len(inputs) or len(checked[1]) != len(outputs):
+            return None
+        storages = []
+        for names, given in zip(checked, (inputs, outputs), strict=True):
+            for name, serial in names:
+                storage = given[name]._storage  # a destroyed tensor has none
+                if storage.serial != serial:
+                    return None
+                storages.append(storage)
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return storages
 
 
 def bind(
@@ -30,11 +78,6 @@ def bind(
     if graph.__class__ is not MLGraph or graph._context is not context or graph._executable is None:
         _explain(context, graph, inputs, outputs)
     try:
-        checked = graph._checked
-        if checked is not None:
-            before = _as_before(checked[0], inputs), _as_before(checked[1], outputs)
-            if before[0] is not None and before[1] is not None:
-                return before[0], before[1]
         bound_inputs = _quick("in", context, graph._inputs, inputs)
         bound_outputs = _quick("out", context, graph._outputs, outputs)
     except (AttributeError, TypeError):  # not a mapping, or of something else than tensors
@@ -60,27 +103,9 @@ def _check_overlap(inputs: Bound, outputs: Bound) -> None:
                 raise argument_error("dispatch", f"{side}puts[{name!r}]", given, "outputs in memory of their own")
 
 
-def _remembered(bound: Bound) -> Checked:
+def _remembered(bound: Bound) -> list[tuple[str, int]]:
     """What the next dispatch compares with; numbers, because a reference would keep the memory alive."""
-    keys, storages = bound
-    return keys, [(key[1], storage.serial) for key, storage in zip(keys, storages, strict=True)]
-
-
-def _as_before(checked: Checked, given: Mapping[str, MLTensor]) -> Bound | None:
-    """The memory of `given` when these are the very tensors that were checked last; they have not changed since."""
-    keys, found_good = checked
-    if len(found_good) != len(given):
-        return None
-    storages: list[Storage] = []
-    for name, serial in found_good:
-        tensor = given.get(name)
-        if tensor is None or tensor._destroyed:
-            return None
-        storage = tensor._storage
-        if storage.serial != serial:
-            return None
-        storages.append(storage)
-    return keys, storages
+    return [(name, storage.serial) for (_, name), storage in zip(*bound, strict=True)]
 
 
 def _quick(

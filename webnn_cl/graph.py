@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.compile import compile_graph
 from webnn_cl.compiler.ir import Graph, TensorDesc
@@ -15,6 +15,7 @@ from webnn_cl.future import MLFuture
 if TYPE_CHECKING:
     from webnn_cl.compiler.executable import Executable
     from webnn_cl.context import MLContext
+    from webnn_cl.dispatch import Checked
     from webnn_cl.opencl.devices import MLDevice
 
 __all__ = ["MLGraph"]
@@ -31,11 +32,12 @@ class MLGraph:
         self._inputs = MappingProxyType({name: value.desc for name, value in graph.inputs.items()})
         self._outputs = MappingProxyType({name: value.desc for name, value in graph.outputs.items()})
         self._lost: MLFuture[str] = MLFuture()
-        self._checked: Any = None  # the tensors that the last dispatch was checked with (webnn_cl/dispatch.py)
+        self._checked: Checked | None = None  # the tensors that the last dispatch was checked with
         self._flops = flops(graph)
         self._executable: Executable | None = None
         with context._timeline.refusals():
             self._executable = compile_graph(graph, context)
+        self._executable.arrange([*(("in", name) for name in self._inputs), *(("out", name) for name in self._outputs)])
         context._graphs.add(self)
         if context.is_lost:
             self._on_context_lost("the context was lost while the graph was built")

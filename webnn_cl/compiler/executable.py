@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from webnn_cl.compiler.ir import Constant
 from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
-from webnn_cl.opencl.memory import Memory, allocate, allocate_from
+from webnn_cl.opencl.memory import Memory, Storage, allocate, allocate_from
 from webnn_cl.opencl.program import built_kernels, make_kernel
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Executable", "Prepared"]
 
 Binding = tuple[str, str]
+Bound = tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]
+"""Names of inputs and of outputs, with the serial number of the memory that all their uses are bound to."""
 
 
 class Prepared:
@@ -64,7 +66,7 @@ class Prepared:
         for index, position in self._sites.get(buffer, ()):
             self._kernels[index].set_arg(position, memory)  # type: ignore[union-attr]
 
-    def forget(self, buffers: Sequence[Buffer]) -> None:
+    def forget(self, buffers: Iterable[Buffer]) -> None:
         """Drop the memory of `buffers`, so that tensors can be freed; they are bound again before the next use."""
         for buffer in buffers:
             self._memory.pop(buffer, None)
@@ -134,11 +136,14 @@ class Executable:
         arena.reserve(memory.pages)
         self._main = Prepared(plan.commands, programs)
         self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
+        self._external = [b for b in self._main.buffers() if b.kind in ("input", "output")]
+        self._copied = {b: index for index, b in enumerate(self._external) if b in self._main.copied}
         # By serial number: a reference would keep the memory of destroyed tensors alive, and handles are used again.
-        self._bound: dict[Binding, int | None] = {}
-        external = [b for b in self._main.buffers() if b.kind in ("input", "output")]
-        self._external = [(b, (b.kind[:-3], b.name), b in self._main.copied) for b in external]
-        self._external_buffers = [b for b in external if b in self._main.copied]
+        self._bound: list[int | None] = [None] * len(self._external)
+        self._places: list[int] = []
+        self.bound: Bound | None = None
+        self._rebound = True
+        self.command_count = len(plan.commands) or 1  # what the timeline counts
         self._generation = -1
 
     @property
@@ -184,33 +189,65 @@ class Executable:
             return known.memory
         return _device_constant(self._context, constant)
 
-    def enqueue(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> Sequence[cl.Event]:
+    def arrange(self, keys: Sequence[Binding]) -> None:
+        """`run` is going to be given memory in the order of `keys`."""
+        positions = {key: position for position, key in enumerate(keys)}
+        self._places = [positions[_binding(b)] for b in self._external]
+
+    def run(self, queue: cl.CommandQueue, storages: Sequence[Storage]) -> Sequence[cl.Event]:
         """Bind what changed since the last dispatch and enqueue all commands; the event of the last one."""
+        self._bind([storages[place].buffer for place in self._places])
+        return self._enqueue(queue)
+
+    def run_again(self, queue: cl.CommandQueue) -> Sequence[cl.Event]:
+        """As `run` on the memory of the last run, which `bound` describes."""
         if self._generation != self._arena.generation:
             self._bind_arena()
-        self._bind_tensors(bindings)
         event = self._main.enqueue(queue)
-        self._main.forget(self._external_buffers)
         return () if event is None else (event,)
 
-    def _bind_tensors(self, bindings: Mapping[Binding, cl.Buffer]) -> None:
-        bound = self._bound
-        for buffer, key, copied in self._external:
-            memory = bindings[key]
-            # Imported buffers have no serial, and their handle may be that of a freed one: always bound anew.
-            serial = memory.serial if memory.__class__ is Memory else None
-            if copied or serial is None or bound.get(key) != serial:
-                self._main.bind(buffer, memory)
-                bound[key] = serial
+    def enqueue(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> Sequence[cl.Event]:
+        """As `run`, on memory by key."""
+        self._bind([bindings[_binding(b)] for b in self._external])
+        return self._enqueue(queue)
+
+    def remember(self, inputs: Sequence[str], outputs: Sequence[str], storages: Sequence[Storage]) -> None:
+        """Let `bound` describe the memory of the last run, if that was bound before and can be bound for good."""
+        if self._rebound or self._copied or any(s.buffer.__class__ is not Memory for s in storages):
+            return
+        serials = [storage.buffer.serial for storage in storages]
+        count = len(inputs)
+        self.bound = tuple(zip(inputs, serials[:count], strict=True)), tuple(zip(outputs, serials[count:], strict=True))
 
     def enqueue_each(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> list[cl.Event]:
         """As `enqueue`, with one event per command, in the order of `commands`."""
+        self._bind([bindings[_binding(b)] for b in self._external])
+        events = self._main.enqueue_each(queue)
+        self._main.forget(self._copied)
+        return events
+
+    def _enqueue(self, queue: cl.CommandQueue) -> Sequence[cl.Event]:
+        event = self._main.enqueue(queue)
+        if self._copied:
+            self._main.forget(self._copied)
+        return () if event is None else (event,)
+
+    def _bind(self, memories: Sequence[cl.Buffer]) -> None:
+        """Bind `memories`, in the order of `_external`, and the arena, as far as they changed."""
         if self._generation != self._arena.generation:
             self._bind_arena()
-        self._bind_tensors(bindings)
-        events = self._main.enqueue_each(queue)
-        self._main.forget(self._external_buffers)
-        return events
+        self._rebound = False
+        bound = self._bound
+        for index, memory in enumerate(memories):
+            # Imported buffers have no serial, and their handle may be that of a freed one: always bound anew.
+            serial = memory.serial if memory.__class__ is Memory else None
+            if serial is None or bound[index] != serial:
+                self._main.bind(self._external[index], memory)
+                bound[index] = serial
+                self._rebound, self.bound = True, None
+        # What is copied, or launched behind a guard, was forgotten after the last dispatch.
+        for buffer, index in self._copied.items():
+            self._main.bind(buffer, memories[index])
 
     @property
     def commands(self) -> Sequence[Command]:
@@ -221,6 +258,11 @@ class Executable:
         self._generation = self._arena.generation
         for buffer, slot in self._slots.items():
             self._main.bind(buffer, self._arena.region(slot))
+
+
+def _binding(buffer: Buffer) -> Binding:
+    """The key of an external buffer: ("in" | "out", name)."""
+    return buffer.kind[:-3], buffer.name
 
 
 class PackedMemory:

@@ -6,6 +6,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from webnn_cl.compute import run_here
+from webnn_cl.dtypes import dtype_of
 from webnn_cl.errors import MLTypeError
 from webnn_cl.future import MLFuture
 from webnn_cl.onnx.elements import to_carrier, to_surface
@@ -57,8 +61,37 @@ class Compiled:
     def run(self, feeds: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
         """The outputs called `wanted`, after waiting for the device."""
         with self._lock:
-            self._dispatch(feeds, {})
-            return [self._read(name, self.context.read_tensor) for name in wanted]
+            arrays = self._run_here(feeds, wanted)
+            if arrays is None:
+                self._dispatch(feeds, {})
+                arrays = {name: self.context.read_tensor(self._outputs[name]) for name in self._needed(wanted)}
+        once = len(set(wanted)) == len(wanted)
+        read = arrays.__getitem__ if once else lambda name: arrays[name].copy()
+        return [self._value(name, self._values[name], read) for name in wanted]
+
+    def _run_here(self, feeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any] | None:
+        """The outputs that `wanted` ones are made of, with one wait for all; None where that is not the way."""
+        if self.graph is None:
+            return {}
+        given = [feeds[name] for name in self.graph.inputs]
+        if any(isinstance(value, MLTensor) for value in given):
+            return None
+        sources = [carried(name, value) for name, value in zip(self.graph.inputs, given, strict=True)]
+        targets: dict[str, Any] = dict.fromkeys(self.graph.outputs)
+        for name in self._needed(wanted):
+            desc = self.graph.outputs[name]
+            targets[name] = np.empty(desc.shape, dtype_of(desc.data_type).numpy)
+        tensors = [self._own_input(name) for name in self.graph.inputs]
+        tensors += [self._own_output(name) for name in self.graph.outputs]
+        done = run_here(
+            self.context, self.graph, tensors, [*sources, *[None] * len(targets)],
+            [*[None] * len(sources), *targets.values()],
+        )  # fmt: skip
+        return targets if done else None
+
+    def _needed(self, wanted: Sequence[str]) -> list[str]:
+        """The graph outputs that the model outputs called `wanted` are made of."""
+        return [n for n in self._types if n in wanted or any(n.startswith(f"{w}[") for w in wanted)]
 
     def run_async(self, feeds: Mapping[str, Any], wanted: Sequence[str]) -> MLFuture[list[Any]]:
         """As `run`, without waiting."""
@@ -69,9 +102,8 @@ class Compiled:
 
         with self._lock:
             self._dispatch(feeds, {})
-            for name in self._types:
-                if any(name == w or name.startswith(f"{w}[") for w in wanted):
-                    pending[name] = start(self._outputs[name])
+            for name in self._needed(wanted):
+                pending[name] = start(self._outputs[name])
         arrays: dict[str, Any] = {}
 
         def finish() -> list[Any]:
@@ -99,11 +131,15 @@ class Compiled:
     def _bound_input(self, name: str, value: Any) -> MLTensor:
         if isinstance(value, MLTensor):
             return value
+        tensor = self._own_input(name)
+        self.context.write_tensor(tensor, carried(name, value))
+        return tensor
+
+    def _own_input(self, name: str) -> MLTensor:
         if name not in self._inputs:
             assert self.graph is not None
             desc = self.graph.inputs[name]
             self._inputs[name] = self.context.create_tensor(desc.shape, desc.data_type, writable=True)
-        self.context.write_tensor(self._inputs[name], carried(name, value))
         return self._inputs[name]
 
     def _own_output(self, name: str) -> MLTensor:
@@ -112,9 +148,6 @@ class Compiled:
             desc = self.graph.outputs[name]
             self._outputs[name] = self.context.create_tensor(desc.shape, desc.data_type, readable=True)
         return self._outputs[name]
-
-    def _read(self, name: str, read: Callable[[MLTensor], Any]) -> Any:
-        return self._value(name, self._values[name], lambda key: read(self._outputs[key]))
 
     def _value(self, name: str, value: Value, read: Reader) -> Any:
         """What the session hands out for an output."""

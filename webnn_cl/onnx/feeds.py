@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from webnn_cl.dtypes import DATA_TYPES
 from webnn_cl.errors import MLTypeError, NotSupportedError
 from webnn_cl.onnx.elements import carrier_of, name_of_numpy, numpy_type, to_carrier
 from webnn_cl.onnx.interface import Spec, fits
@@ -17,10 +18,17 @@ from webnn_cl.onnx.values import Sequence as SequenceValue
 if TYPE_CHECKING:
     from webnn_cl.builder import MLGraphBuilder
 
-__all__ = ["Shape", "carried", "feed_array", "feed_values", "flatten", "promotable", "shape_of"]
+__all__ = [
+    "Shape", "Signature", "carried", "feed_array", "feed_values", "flatten", "promotable", "same_feed", "shape_of",
+    "signature_of",
+]  # fmt: skip
+
+# Name, numpy type and shape of each array of a feed.
+Signature = list[tuple[str, np.dtype[Any], tuple[int, ...]]]
 
 # The shape of a fed tensor, the shapes of a sequence's items, or None for an empty optional.
 Shape = Any
+_CARRIED_AS_IS = frozenset(np.dtype(name) for name in DATA_TYPES)
 # Elements of an input whose value may decide how the graph is built.
 MAX_BY_VALUE = 1024
 
@@ -90,8 +98,28 @@ def _array(spec: Spec, value: Any) -> Array:
     return array
 
 
+def signature_of(feed: Mapping[str, Any]) -> Signature | None:
+    """What `same_feed` compares with; None for feeds that have to be looked at each time."""
+    if not all(value.__class__ is np.ndarray for value in feed.values()):
+        return None
+    return [(name, array.dtype, array.shape) for name, array in feed.items()]
+
+
+def same_feed(signature: Signature, feed: Mapping[str, Any]) -> bool:
+    """Whether `feed` holds arrays of the names, types and shapes of another one, which was found good."""
+    if feed.__class__ is not dict or len(feed) != len(signature):
+        return False
+    for name, dtype, shape in signature:
+        value = feed.get(name)
+        if value.__class__ is not np.ndarray or value.dtype != dtype or value.shape != shape:
+            return False
+    return True
+
+
 def carried(name: str, array: Array) -> Array:
     """A feed in the type that carries it on the device, packed; NotSupportedError where that has no such value."""
+    if array.dtype in _CARRIED_AS_IS and array.flags.c_contiguous:
+        return array
     try:
         return np.asarray(np.ascontiguousarray(to_carrier(array)).reshape(array.shape))
     except Refusal as refusal:

@@ -16,7 +16,17 @@ from webnn_cl.errors import InvalidStateError, MLTypeError, NotSupportedError
 from webnn_cl.future import MLFuture
 from webnn_cl.onnx.compiled import Compiled
 from webnn_cl.onnx.elements import carrier_of
-from webnn_cl.onnx.feeds import Shape, feed_array, feed_values, flatten, promotable, shape_of
+from webnn_cl.onnx.feeds import (
+    Shape,
+    Signature,
+    feed_array,
+    feed_values,
+    flatten,
+    promotable,
+    same_feed,
+    shape_of,
+    signature_of,
+)
 from webnn_cl.onnx.importer import Importer
 from webnn_cl.onnx.interface import NodeArg, Spec, fits, fix_shapes, input_specs, loosened, output_specs
 from webnn_cl.onnx.loader import ModelSource, load_model
@@ -86,6 +96,8 @@ class InferenceSession:
         self._weights = DeviceWeights(context)
         self._kept: OrderedDict[Any, Compiled] = OrderedDict()
         self._by_value: set[str] = set()
+        # What the last feed was like, and its graph: another feed like it needs no look.
+        self._latest: tuple[Signature, Compiled] | None = None
         self._told: set[str] = set()
         self._lock = threading.RLock()
         self._destroyed = False
@@ -192,14 +204,20 @@ class InferenceSession:
                 raise MLTypeError(f"output_names: no output is named {name!r}; there are: {', '.join(self._outputs)}")
         return list(names)
 
-    def _prepare(self, feed: Mapping[str, Any]) -> tuple[Compiled, dict[str, Any]]:
+    def _prepare(self, feed: Mapping[str, Any]) -> tuple[Compiled, Mapping[str, Any]]:
         """The graph for the shapes of `feed`, and the feeds by the names of its inputs."""
+        latest = self._latest
+        if latest is not None and same_feed(latest[0], feed):
+            return latest[1], feed
         checked = self._checked(feed)
         shapes = {name: shape_of(self._declared[name], value) for name, value in checked.items()}
         compiled = self._compiled(shapes, checked)
         flat: dict[str, Any] = {}
         for name, value in checked.items():
             flat |= flatten(name, value)
+        with self._lock:
+            signature = None if self._by_value or self._destroyed else signature_of(feed)
+            self._latest = None if signature is None else (signature, compiled)
         return compiled, flat
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,6 +309,7 @@ class InferenceSession:
         """Free the weights and graphs, and the context when the session made it. Repeatable."""
         with self._lock:
             self._destroyed = True
+            self._latest = None
             self._kept.clear()
             self._weights.destroy()
         if self._own_context:

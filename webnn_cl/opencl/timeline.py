@@ -129,13 +129,15 @@ class Timeline:
         return True
 
     def _run(self, run: Run, commands: int) -> None:
-        events = run(self.queue)
+        queue = self.queue
+        events = run(queue)
+        queue.flush()
         if events:
             self._recent.append(events[-1])
         self._commands += commands
         if self._commands >= _COMMANDS_PER_MARK:
             self._mark()
-        self.queue.flush()
+            queue.flush()
 
     def _spread(self, operation: Operation) -> None:
         """What was computed from memory that a failed operation should have written is no better than that."""
@@ -249,8 +251,10 @@ class Timeline:
 
         Raises InvalidStateError when some of it waits for a lease of the calling thread, or when the device failed.
         """
-        self.check_alive()
-        if self.gate.deferred or self.gate.holds or self._deferred_error is not None:
+        if self.lost is not None or fork.forked:
+            self.check_alive()
+        gate = self.gate
+        if gate.deferred or gate.holds or self._deferred_error is not None:
             self._finish_deferred()
         try:
             self.queue.finish()
@@ -303,6 +307,10 @@ class Timeline:
         """Refuse a forked child; wait for the oldest work when too much is in flight. Before taking the lock."""
         if fork.forked:
             fork.check()
+        if self._marks:
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
         while self._marked_commands > MAX_COMMANDS or self._marked_bytes > self.max_bytes:
             with self.lock:
                 if not self._marks:
