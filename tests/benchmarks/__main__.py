@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import Any
 
-from tests.benchmarks import attention, bandwidth, buffer_sharing, kernels, models, overhead
+from tests.benchmarks import attention, bandwidth, buffer_sharing, integers, kernels, models, overhead
 
 
 def main() -> None:
@@ -23,6 +23,8 @@ def main() -> None:
     results["kernels"] = kernels.run([], options.device, 21)
     print("attention", flush=True)
     results["attention"] = attention.run([], options.device, 15)
+    print("products of quantized matrices", flush=True)
+    results["integers"] = integers.run(options.device, 15)
     print("bandwidth", flush=True)
     results["bandwidth"] = bandwidth.run(options.device, 9)
     print("models", flush=True)
