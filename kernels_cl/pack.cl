@@ -9,26 +9,30 @@
 #define D float
 #endif
 
-// [matrix][k][n] to panels [matrix][n / 16][k][16]; columns beyond the last are zero.
+// [matrix][k][n] to panels [matrix][n / 16][k][16]; columns beyond the last are zero. A work-item takes four panels, so
+// that more of a row than one line of memory is read at once.
 kernel void pack_columns(const __global S *source, __global D *target, IDX K, IDX N, IDX k_per_item) {
-  const IDX n = get_global_id(0) * TILE_PANEL, count = N - n;
-  const IDX k_end = min(K, (IDX)(get_global_id(1) + 1) * k_per_item);
-  const __global S *from = source + get_global_id(2) * K * N + n;
-  const IDX panel = get_global_id(2) * ((N + TILE_PANEL - 1) / TILE_PANEL) + get_global_id(0);
-  __global D *to = target + panel * K * TILE_PANEL;
+  const IDX panels = (N + TILE_PANEL - 1) / TILE_PANEL, first = get_global_id(0) * 4;
+  const IDX end = min(panels, first + 4), k_end = min(K, (IDX)(get_global_id(1) + 1) * k_per_item);
   for (IDX k = get_global_id(1) * k_per_item; k < k_end; k++) {
-    float8 low = 0.0f, high = 0.0f;
-    if (count >= TILE_PANEL) {
-      low = LOAD8(S, from, k * N);
-      high = LOAD8(S, from, k * N + 8);
-    } else if (count > 8) {
-      low = LOAD8(S, from, k * N);
-      high = LOADN(S, from, k * N + 8, count - 8);
-    } else {
-      low = LOADN(S, from, k * N, count);
+    const __global S *from = source + (get_global_id(2) * K + k) * N;
+    __global D *to = target + (get_global_id(2) * panels * K + k) * TILE_PANEL;
+    for (IDX panel = first; panel < end; panel++) {
+      const IDX n = panel * TILE_PANEL, count = N - n;
+      float8 low, high = 0.0f;
+      TILE_PREFETCH(from + 8 * N + n)
+      if (count >= TILE_PANEL) {
+        low = LOAD8(S, from, n);
+        high = LOAD8(S, from, n + 8);
+      } else if (count > 8) {
+        low = LOAD8(S, from, n);
+        high = LOADN(S, from, n + 8, count - 8);
+      } else {
+        low = count == 8 ? LOAD8(S, from, n) : LOADN(S, from, n, count);
+      }
+      ASTORE8(D, to, panel * K * TILE_PANEL, low);
+      ASTORE8(D, to, panel * K * TILE_PANEL + 8, high);
     }
-    ASTORE8(D, to, k * TILE_PANEL, low);
-    ASTORE8(D, to, k * TILE_PANEL + 8, high);
   }
 }
 

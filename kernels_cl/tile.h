@@ -66,8 +66,8 @@
     for (; k_ < count_; k_++, b_ += 16) { TILE_STEP##W(0, ROWS, TILE_ROW##W##_0) } \
   }
 
-// Six rows packed as [k][6], a0 a group of them, with 16 columns of a panel; or two groups, a0 and a1, with the left
-// half of a panel. Each row's sums are in p and q: columns 0-7 and 8-15, or the rows of a0 and a1.
+// Six rows packed as [k][6], a0_ a group of them, with 16 columns of a panel; or two groups, a0_ and a1_, with the left
+// half of a panel. Each row's sums are in p and q: columns 0-7 and 8-15, or the rows of a0_ and a1_.
 #define TILE_FMA6_16(r) { const float x_ = a0_[6 * i_ + r]; p##r = p##r + x_ * b0_; q##r = q##r + x_ * b1_; }
 #define TILE_FMA6_8(r) p##r = p##r + a0_[6 * i_ + r] * b0_; q##r = q##r + a1_[6 * i_ + r] * b0_;
 #define TILE_STEP6_16(i) \
@@ -81,7 +81,6 @@
 #define TILE_MULTIPLY6(STEP, b, count) \
   { \
     const TILE_SPACE float *b_ = (b); \
-    const A_SPACE float *a0_ = a0, *a1_ = a1; \
     IDX left_ = (count); \
     for (; left_ >= 4; left_ -= 4, a0_ += 24, a1_ += 24, b_ += 64) { STEP(0) STEP(1) STEP(2) STEP(3) } \
     for (; left_ > 0; left_--, a0_ += 6, a1_ += 6, b_ += 16) { STEP(0) } \

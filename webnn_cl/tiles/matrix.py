@@ -39,8 +39,10 @@ FEW_ROWS = 3
 MANY_ROWS = 192
 # Copying six rows of a takes about a third of the time that a tile of them does, so they should serve some panels.
 FEW_PANELS = 4
+SOME_PANELS = 8
+COPIED, PACKED, IN_PLACE = 0, 1, 2  # A_FORM of gemm.cl
 # Of gemm.cl: steps of k that are copied at once, and room for tiles, rows and panels of so many steps.
-RUN, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 48, 4
+RUN, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 60, 4
 COLUMNS = 256  # of one work-item of gemv_columns
 
 
@@ -199,18 +201,26 @@ def lower_unpacked(p: Product, lw: Lowering) -> None:
 
 def _lower_tiles(p: Product, lw: Lowering, b_packed: bool) -> None:
     """Register tiles (gemm.cl)."""
-    a_packed = p.a.is_constant and not b_packed
     panels, groups, matrices = ceil_div(p.n, PANEL), ceil_div(p.m, ROWS), math.prod(p.batch)
-    part = Part.of(groups, panels, p.k, matrices, a_packed, b_packed, lw)
-    a, a_matrix = (rows_of_a(p, lw), groups * ROWS * p.k) if a_packed else (p.a, p.m * p.k)
+    form = _form_of_a(p, panels, b_packed)
+    part = Part.of(groups, panels, p.k, matrices, form, b_packed, lw)
+    a, a_matrix = (rows_of_a(p, lw), groups * ROWS * p.k) if form == PACKED else (p.a, p.m * p.k)
     b, b_matrix = (panels_of_b(p, lw), panels * p.k * PANEL) if b_packed else (p.b, p.k * p.n)
     a_strides = (1, p.m) if p.a_transposed else (p.k, 1)
     b_strides = (1, p.k) if p.b_transposed else (p.n, 1)
     args: list[Arg] = [a, b, *p.addend(), p.tail.output]
     args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *b_strides, part.groups * ROWS, part.panels)]
     args += [*p.stack(a_matrix, b_matrix), np.float32(p.alpha), *p.tail.args]
-    kernel = p.kernel("gemm.cl", "gemm", A_PACKED=int(a_packed), W_PACKED=int(b_packed))
+    kernel = p.kernel("gemm.cl", "gemm", A_FORM=form, W_PACKED=int(b_packed))
     lw.launch(kernel, args, (ceil_div(panels, part.panels), ceil_div(groups, part.groups), matrices))
+
+
+def _form_of_a(p: Product, panels: int, b_packed: bool) -> int:
+    """A_FORM of gemm.cl."""
+    if not b_packed:
+        return PACKED if p.a.is_constant else COPIED
+    in_place = panels <= SOME_PANELS and not p.a_transposed and p.storage == "float"
+    return IN_PLACE if in_place else COPIED
 
 
 @dataclass(frozen=True)
@@ -221,9 +231,7 @@ class Part:
     panels: int
 
     @classmethod
-    def of(
-        cls, groups: int, panels: int, k: int, matrices: int, a_packed: bool, b_packed: bool, lw: Lowering
-    ) -> Part:
+    def of(cls, groups: int, panels: int, k: int, matrices: int, form: int, b_packed: bool, lw: Lowering) -> Part:
         """The part that suits a product of `groups` by `panels`, of which there are `matrices`.
 
         An operand that is copied should serve many tiles of the other, and fit the kernel's room; all cores should
@@ -232,11 +240,17 @@ class Part:
         wanted = workers(lw.facts) * TUNING.items_per_core
         steps = max(1, min(k, RUN))
         tiles = ROOM_TILES if k > RUN else groups * panels
-        if a_packed:
-            wide = _even(panels, ROOM_PANELS * RUN // steps)
+        if form != COPIED:
+            most = ROOM_PANELS * RUN // steps if form == PACKED else SOME_PANELS
+            wide = _even(panels, most)
             blocks = ceil_div(panels, wide) * matrices
-            return cls(_even(groups, min(ceil_div(groups, ceil_div(wanted, blocks)), max(1, tiles // wide))), wide)
-        most = (ROOM_ROWS if not b_packed else TUNING.rows_copied) * RUN // steps // ROWS
+            high = min(ceil_div(groups, ceil_div(wanted, blocks)), max(1, tiles // wide))
+            if form == IN_PLACE:
+                high = min(high, max(1, TUNING.rows_per_item // ROWS))
+            return cls(_even(groups, high), wide)
+        most = ROOM_ROWS * RUN // steps // ROWS
+        if groups > most and b_packed:
+            most = TUNING.rows_copied * RUN // steps // ROWS
         high = _even(groups, max(1, min(most, TUNING.rows_per_item // ROWS)))
         blocks = ceil_div(groups, high) * matrices
         worth = ceil_div(TUNING.item_flops, 2 * high * ROWS * steps * PANEL)
@@ -288,10 +302,10 @@ def panels_of_b(p: Product, lw: Lowering, storage: str = "float") -> Buffer:
             blocks = Blocks(PANEL, PANEL * p.k, PANEL, size, pad=True)
             transpose(lw, source, target, count, (p.n, p.k), blocks, storage)
             return
-        each = max(1, min(p.k, 1024))
+        each = max(1, min(p.k, 256))
         kernel = tile_kernel("pack.cl", "pack_columns", _storages(source, storage))
         args: list[Arg] = [source, target, np.int64(p.k), np.int64(p.n), np.int64(each)]
-        lw.launch(kernel, args, (panels, ceil_div(p.k, each), count))
+        lw.launch(kernel, args, (ceil_div(panels, 4), ceil_div(p.k, each), count))
 
     nbytes = 2 if storage == "half" else 4
     return lw.packed(p.b, ("panels", storage, p.k, p.n, p.b_transposed), nbytes * count * size, emit)
