@@ -90,7 +90,8 @@ class MLGraphBuilder(
             self._state = "destroyed"
         self._inputs.clear()
         for constant in self._constants if self._state == "destroyed" else ():
-            constant.array = None
+            if not constant.lasting:
+                constant.array = None
 
     def __enter__(self) -> MLGraphBuilder:
         return self
@@ -170,6 +171,14 @@ class MLGraphBuilder(
         item = int(number) if isinstance(number, (int, np.integer)) else float(number)
         array = np.array(cast_parameter(item, name), dtype=dtype_of(name).numpy)
         return self._new_constant(TensorDesc(name, ()), Constant(array))
+
+    def _lasting_constant(self, constant: Constant) -> MLOperand:
+        """An operand of data that somebody else owns and keeps as it is, such as a session its weights."""
+        self._check_can_build()
+        assert constant.lasting and constant.array is not None
+        desc = TensorDesc(normalize_data_type(constant.array.dtype), constant.array.shape)
+        check_desc(desc, "constant", "data", self._max_rank, self._max_tensor_bytes)
+        return self._new_constant(desc, constant)
 
     def _new_constant(self, desc: TensorDesc, constant: Constant) -> MLOperand:
         self._constants.add(constant)

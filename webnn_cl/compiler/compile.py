@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from webnn_cl.compiler.attention import join_attention
@@ -38,14 +39,16 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
     graph = recognize(recognize_normalizations(simplify(graph)))
     graph = sink_views(simplify(graph))
     graph = to_integer_products(simplify(to_channels_last(graph)), context)
-    graph = fold_constants(sink_views(expand_operators(graph)), context, compile_and_prepare)
+    graph = fold_constants(sink_views(expand_operators(graph)), context, partial(compile_and_prepare, last=False))
     return compile_and_prepare(join_attention(graph, context._facts), context)
 
 
-def compile_and_prepare(graph: Graph, context: MLContext, forced: Mapping[str, str] | None = None) -> Executable:
+def compile_and_prepare(
+    graph: Graph, context: MLContext, forced: Mapping[str, str] | None = None, last: bool = True
+) -> Executable:
     """Lower `graph` as it is, build its kernels, and fill its constants.
 
-    `forced` names kernel variants by workload, in place of the device's tuning table.
+    `forced` names kernel variants by workload, in place of the device's tuning table. `last`: see Executable.prepare.
     """
     variants = load(context._facts) if forced is None else forced
     lowering = Lowering(graph, context._facts, lambda node: variants.get(workload(node)))
@@ -55,8 +58,7 @@ def compile_and_prepare(graph: Graph, context: MLContext, forced: Mapping[str, s
     for step in steps:
         lower_step(step, lowering)
     executable = Executable(lowering.finish(), context, context._timeline.arena)
-    with context._timeline.lock:
-        executable.prepare(context._timeline.queue)
+    executable.prepare(context, last)
     return executable
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from webnn_cl.compiler.ir import Constant
 from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
+from webnn_cl.compiler.packing import ConstantMemory
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
-from webnn_cl.opencl.memory import Memory, Storage, allocate, allocate_from
+from webnn_cl.opencl.memory import Memory, Storage
 from webnn_cl.opencl.program import built_kernels, make_kernel
 
 if TYPE_CHECKING:
@@ -86,6 +86,14 @@ class Prepared:
             raise self._failure(index, error) from error
         return event
 
+    def enqueue_one(self, queue: cl.CommandQueue, index: int) -> cl.Event:
+        """Enqueue command `index` alone."""
+        step = self._steps[index]
+        try:
+            return cl.enqueue_nd_range_kernel(queue, *step) if step is not None else self._other(queue, index)
+        except cl.Error as error:
+            raise self._failure(index, error) from error
+
     def enqueue_each(self, queue: cl.CommandQueue) -> list[cl.Event]:
         """As `enqueue`, with the events of all commands (for profiling)."""
         events = []
@@ -133,6 +141,7 @@ class Executable:
         self.arena_bytes = sum(memory.pages)
         self.peak_live_bytes = memory.peak_live_bytes
         self.constant_bytes = 0
+        self._constants: dict[Buffer, cl.Buffer] = {}
         arena.reserve(memory.pages)
         self._main = Prepared(plan.commands, programs)
         self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
@@ -156,38 +165,21 @@ class Executable:
         """Number of different kernels among them."""
         return len({c.kernel for c in self._main.commands if isinstance(c, Launch)})
 
-    def prepare(self, queue: cl.CommandQueue) -> None:
-        """Upload constants and run the prologue (packing); enqueued on `queue`, under the timeline's lock."""
+    def prepare(self, context: MLContext, last: bool = True) -> None:
+        """Pack and upload constants, on the context's queue; takes the timeline's lock.
+
+        `last` says that no later graph of the same build reads their host copies.
+        """
         kept = [b for b in self._main.buffers() if b.kind == "constant"]
-        transient = [b for b in (self._prologue.buffers() if self._prologue else []) if b.kind == "constant"]
-        memory = {b: self._constant_memory(b) for b in dict.fromkeys([*kept, *transient])}
-        for buffer in kept:
-            self._main.bind(buffer, memory[buffer])
-            self.constant_bytes += buffer.nbytes
-        if self._prologue is not None:
-            self._run_prologue(queue, memory)
-
-    def _run_prologue(self, queue: cl.CommandQueue, memory: Mapping[Buffer, cl.Buffer]) -> None:
-        assert self._prologue is not None
-        for buffer in self._prologue.buffers():
-            if buffer.kind == "constant":
-                self._prologue.bind(buffer, memory[buffer])
-            else:
-                self._prologue.bind(buffer, allocate(self._context, buffer.nbytes))
-        self._prologue.enqueue(queue)
-        self._prologue = None
-
-    def _constant_memory(self, buffer: Buffer) -> cl.Buffer:
-        constant = buffer.constant
-        assert constant is not None
-        if buffer.pack_key is not None:
-            known = constant.packed.get(buffer.pack_key)
-            if known is None:
-                known = constant.packed[buffer.pack_key] = PackedMemory(
-                    allocate(self._context, buffer.nbytes), buffer.nbytes
-                )
-            return known.memory
-        return _device_constant(self._context, constant)
+        constants = ConstantMemory(context, kept, last)
+        prologue, self._prologue = self._prologue, None
+        if prologue is not None:
+            constants.pack(prologue)
+        with context._timeline.lock:
+            self._constants = constants.take()
+            for buffer, memory in self._constants.items():
+                self._main.bind(buffer, memory)
+                self.constant_bytes += buffer.nbytes
 
     def arrange(self, keys: Sequence[Binding]) -> None:
         """`run` is going to be given memory in the order of `keys`."""
@@ -263,27 +255,3 @@ class Executable:
 def _binding(buffer: Buffer) -> Binding:
     """The key of an external buffer: ("in" | "out", name)."""
     return buffer.kind[:-3], buffer.name
-
-
-class PackedMemory:
-    """Device memory of one packing of a constant."""
-
-    __slots__ = ("memory", "nbytes")
-
-    def __init__(self, memory: cl.Buffer, nbytes: int) -> None:
-        self.memory = memory
-        self.nbytes = nbytes
-
-
-def _device_constant(context: cl.Context, constant: Constant) -> cl.Buffer:
-    """Device memory of a constant: that of its MLTensor, or an upload of its host array."""
-    if constant.storage is not None:
-        memory = getattr(constant.storage, "buffer", constant.storage)
-        assert isinstance(memory, cl.Buffer)
-        return memory
-    assert constant.array is not None
-    # Copied by the host at once: a copy on the queue would wait for the work there, with the timeline's lock held.
-    memory = allocate_from(context, np.ascontiguousarray(constant.array), host_visible=False)
-    constant.storage = memory
-    constant.array = None
-    return memory

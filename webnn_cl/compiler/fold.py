@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.ir import Constant, Graph, Node, Value
@@ -35,7 +35,7 @@ def fold_constants(graph: Graph, context: MLContext, compile_: Compile) -> Graph
     constants = {value: Value(value.desc, constant=c) for value, key in keys.items() if (c := key.known()) is not None}
     missing = [value for value in wanted if value not in constants]
     if missing:
-        made = _evaluate(missing, context, compile_)
+        made = _evaluate(missing, {v for v in missing if keys[v].lasts}, context, compile_)
         for value, constant in made.items():
             keys[value].remember(constant)
             constants[value] = Value(value.desc, constant=constant)
@@ -45,14 +45,19 @@ def fold_constants(graph: Graph, context: MLContext, compile_: Compile) -> Graph
 class _Key:
     """What a folded value is made of, so that graphs over the same constants share it.
 
-    It is kept with the first constant that lies in device memory, such as a weight that a session shares between
-    its shapes; one made of host values alone is made again.
+    It is kept with the first constant that lasts, such as a weight that a session shares between its shapes; one
+    made of host values alone is made again.
     """
 
     def __init__(self, value: Value) -> None:
         self._leaves: dict[Constant, None] = {}
         self._text = _structure(value, self._leaves, {})
-        self._anchor = next((c for c in self._leaves if c.storage is not None), None)
+        self._anchor = next((c for c in self._leaves if c.lasting or c.storage is not None), None)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether a later graph may find it."""
+        return self._anchor is not None
 
     def known(self) -> Constant | None:
         """The folded value, if some graph has made it."""
@@ -104,13 +109,28 @@ def _boundary(graph: Graph, folded: set[Value]) -> list[Value]:
     return [v for v in dict.fromkeys([*used, *graph.outputs.values()]) if v in folded]
 
 
-def _evaluate(wanted: list[Value], context: MLContext, compile_: Compile) -> dict[Value, Constant]:
+def _evaluate(
+    wanted: list[Value], lasting: set[Value], context: MLContext, compile_: Compile
+) -> dict[Value, Constant]:
     part = Graph.reachable_from({f"c{k}": v for k, v in enumerate(wanted)})
+    memory = _computed(part, context, compile_)
+
+    def again(value: Value) -> Callable[[MLContext], Any] | None:
+        if value not in lasting:
+            return None
+        return lambda context: _computed(Graph.reachable_from({"c": value}), context, compile_)["c"]
+
+    return {v: Constant(storage=memory[n], folded=True, remake=again(v)) for n, v in part.outputs.items()}
+
+
+def _computed(part: Graph, context: MLContext, compile_: Compile) -> dict[str, Any]:
+    """Device memory of each output of `part`, which has no inputs."""
     executable = compile_(part, context)
     memory = {name: allocate(context._cl, value.desc.nbytes) for name, value in part.outputs.items()}
     with context._timeline.lock:
         executable.enqueue(context._timeline.queue, {("out", name): buffer for name, buffer in memory.items()})
-    return {value: Constant(storage=memory[name]) for name, value in part.outputs.items()}
+        context._timeline.queue.flush()
+    return memory
 
 
 def _replace(graph: Graph, folded: set[Value], constants: dict[Value, Value]) -> Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +46,16 @@ class Constant:
     """Data of a constant value: `array` on the host, or `storage`, the device memory of a constant MLTensor.
 
     Identity is the key under which a context keeps uploads and packings, so two values that share data share
-    one Constant.
+    one Constant. A `lasting` one belongs to a session: its `array` stays, and its device memory comes and goes. One
+    that was `folded` loses its memory once it is packed; ``remake(context)`` makes it again for a later graph, if any.
     """
 
     array: np.ndarray[Any, Any] | None = None
     storage: Any = None
     packed: dict[Any, Any] = field(default_factory=dict)
+    lasting: bool = False
+    folded: bool = False
+    remake: Callable[[Any], Any] | None = None
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from onnx import numpy_helper
 from webnn_cl.dtypes import DATA_TYPES
 from webnn_cl.errors import MLTypeError, NotSupportedError
 from webnn_cl.onnx.elements import name_of_elem, numpy_type
+from webnn_cl.onnx.spans import LOCATION, without_weights
 from webnn_cl.onnx.values import Array, Refusal
 
 __all__ = ["Model", "ModelSource", "load_model", "tensor_array"]
@@ -29,10 +30,14 @@ MAX_ELEMENTS = 2**31 - 1
 
 @dataclass(eq=False)
 class Model:
-    """A parsed model: its protobuf, the folder that external data may come from, and opset versions by domain."""
+    """A parsed model: its protobuf, the folder that external data may come from, and opset versions by domain.
+
+    `data` are the model's bytes, which its large weights are views of (webnn_cl/onnx/spans.py).
+    """
 
     proto: Any
     folder: Path | None = None
+    data: bytes | None = None
     opsets: dict[str, int] = field(default_factory=dict)
     functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
     _arrays: dict[int, tuple[Any, Array]] = field(default_factory=dict)
@@ -46,7 +51,7 @@ class Model:
         """The values of an initializer, parsed once."""
         made = self._arrays.get(id(tensor))
         if made is None or made[0] is not tensor:
-            made = self._arrays[id(tensor)] = (tensor, tensor_array(tensor, self.folder))
+            made = self._arrays[id(tensor)] = (tensor, tensor_array(tensor, self.folder, self.data))
             self._owned[id(made[1])] = made[1]
         return made[1]
 
@@ -64,7 +69,7 @@ class Model:
 
 def load_model(source: ModelSource) -> Model:
     """Parse `source`; NotSupportedError in one line when it is no complete ONNX model, OSError as open() raises it."""
-    proto, folder = _parse(source)
+    proto, folder, data = _parse(source)
     where = str(source) if folder is not None else "the given model"
     if not proto.HasField("graph") or not proto.opset_import:
         raise NotSupportedError(f"{where}: not an ONNX model, it has no graph or no opset_import")
@@ -74,39 +79,50 @@ def load_model(source: ModelSource) -> Model:
     if opsets.get("", 1) > newest:
         known = f"the newest that onnx {onnx.__version__} knows is {newest}"
         raise NotSupportedError(f"{where}: operator set {opsets['']} is too new, {known}")
-    return Model(proto, folder, opsets, functions)
+    return Model(proto, folder, data, opsets, functions)
 
 
-def _parse(source: ModelSource) -> tuple[Any, Path | None]:
+def _parse(source: ModelSource) -> tuple[Any, Path | None, bytes | None]:
     if isinstance(source, onnx.ModelProto):
-        return source, None
+        return _from_message(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _from_bytes(bytes(source), "the given bytes"), None
+        return _from_bytes(bytes(source), None, "the given bytes")
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        return _from_bytes(path.read_bytes(), str(path)), path.resolve().parent
+        return _from_bytes(path.read_bytes(), path.resolve().parent, str(path))
     raise MLTypeError(f"model: got {type(source).__name__}; allowed: a path, bytes or an onnx.ModelProto")
 
 
-def _from_bytes(data: bytes, where: str) -> Any:
+def _from_message(source: Any) -> tuple[Any, Path | None, bytes | None]:
+    """A large one by way of its bytes: reading a weight out of a message copies it."""
+    try:
+        large = source.ByteSize() > 1 << 20
+        return _from_bytes(source.SerializeToString(), None, "the given model") if large else (source, None, None)
+    except ValueError:  # beyond protobuf's 2 GiB
+        return source, None, None
+
+
+def _from_bytes(data: bytes, folder: Path | None, where: str) -> tuple[Any, Path | None, bytes | None]:
     if not data:
         raise NotSupportedError(f"{where}: empty, not an ONNX model")
     model = onnx.ModelProto()
+    light = without_weights(data)
     try:
-        model.ParseFromString(data)
+        model.ParseFromString(data if light is None else light)
     except Exception as error:  # protobuf's DecodeError; its own module differs between protobuf versions
         raise NotSupportedError(f"{where}: truncated or not an ONNX model ({_one_line(error)})") from None
-    return model
+    return model, folder, data if light is not None else None
 
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def tensor_array(tensor: Any, folder: Path | None) -> Array:
+def tensor_array(tensor: Any, folder: Path | None, data: bytes | None = None) -> Array:
     """The values of a TensorProto (initializer or attribute); a Refusal when it is inconsistent or out of bounds.
 
-    External data is mapped, not read, so that weights reach the device without a copy on the host.
+    External data is mapped, not read, and large weights are views of `data`, the model's bytes, so that weights reach
+    the device without a copy on the host.
     """
     if isinstance(tensor, onnx.SparseTensorProto):
         return _dense(tensor, folder)
@@ -116,7 +132,7 @@ def tensor_array(tensor: Any, folder: Path | None) -> Array:
         raise Refusal(f"tensor {tensor.name!r} has the shape {list(shape)}; at most {MAX_ELEMENTS} elements")
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return _external_array(tensor, name, shape, folder)
+            return _external_array(tensor, name, shape, folder, data)
         return _inline_array(tensor, name, shape)
     except Refusal:
         raise
@@ -146,8 +162,12 @@ def _inline_array(tensor: Any, name: str, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def _external_array(tensor: Any, name: str, shape: tuple[int, ...], folder: Path | None) -> Array:
+def _external_array(
+    tensor: Any, name: str, shape: tuple[int, ...], folder: Path | None, data: bytes | None
+) -> Array:
     entries = {e.key: e.value for e in tensor.external_data}
+    if data is not None and entries.get("location") == LOCATION:
+        return _span_array(tensor, name, shape, data, int(entries["offset"]), int(entries["length"]))
     path = external_path(entries.get("location", ""), folder)
     offset, dtype = int(entries.get("offset", 0)), numpy_type(name)
     packed = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}.get(name, 1)
@@ -163,6 +183,15 @@ def _external_array(tensor: Any, name: str, shape: tuple[int, ...], folder: Path
         file.seek(offset)
         inline.raw_data = file.read(nbytes)
     return np.asarray(numpy_helper.to_array(inline))
+
+
+def _span_array(tensor: Any, name: str, shape: tuple[int, ...], data: bytes, offset: int, length: int) -> Array:
+    dtype, count = numpy_type(name), math.prod(shape)
+    if name in DATA_TYPES and sys.byteorder == "little" and length == dtype.itemsize * count:
+        return np.frombuffer(data, dtype, count, offset).reshape(shape)
+    inline = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=shape)
+    inline.raw_data = memoryview(data)[offset : offset + length].tobytes()
+    return _inline_array(inline, name, shape)
 
 
 def external_path(location: str, folder: Path | None) -> Path:

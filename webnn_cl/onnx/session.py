@@ -93,7 +93,7 @@ class InferenceSession:
 
             context = webnn_cl.ML().create_context(profiling=profiling)
         self._context = context
-        self._weights = DeviceWeights(context)
+        self._weights = DeviceWeights()
         self._kept: OrderedDict[Any, Compiled] = OrderedDict()
         self._by_value: set[str] = set()
         # What the last feed was like, and its graph: another feed like it needs no look.
@@ -153,7 +153,7 @@ class InferenceSession:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights on the device, shared by the graphs of all shapes."""
+        """Bytes of different weights, shared by the graphs of all shapes."""
         return self._weights.nbytes
 
     # Running ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Constants of a session: one copy of each weight on the device, shared by the graphs of all input shapes."""
+"""Constants of a session: the host's one copy of each weight, and its packings, shared by graphs of all shapes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from webnn_cl.compiler.ir import Constant
 from webnn_cl.onnx.values import Array
 
 if TYPE_CHECKING:
     from webnn_cl.builder import MLGraphBuilder
-    from webnn_cl.context import MLContext
     from webnn_cl.operand import MLOperand
-    from webnn_cl.tensor import MLTensor
 
 __all__ = ["DeviceWeights", "SketchedWeights"]
 
@@ -22,11 +21,13 @@ SMALL_BYTES = 1024
 
 
 class DeviceWeights:
-    """Constant tensors by content, so that equal weights are uploaded once."""
+    """Constants by content, so that equal weights are packed once.
 
-    def __init__(self, context: MLContext) -> None:
-        self._context = context
-        self._tensors: dict[tuple[Any, ...], MLTensor] = {}
+    Their arrays are the model's own memory, or mapped files; nothing is copied but what a graph reads on the device.
+    """
+
+    def __init__(self) -> None:
+        self._constants: dict[tuple[Any, ...], Constant] = {}
         self._digests: dict[int, tuple[Array, bytes]] = {}
 
     def operand(self, builder: MLGraphBuilder, array: Array, lasting: bool) -> MLOperand:
@@ -34,34 +35,32 @@ class DeviceWeights:
         if array.nbytes <= SMALL_BYTES:
             return builder.constant(array)
         key = (array.dtype.str, array.shape, self._digest(array, lasting))
-        if key not in self._tensors:
-            self._tensors[key] = self._context.create_constant_tensor(array)
-        return builder.constant(self._tensors[key])
+        if key not in self._constants:
+            self._constants[key] = Constant(array, lasting=True)
+        return builder._lasting_constant(self._constants[key])
 
     def _digest(self, array: Array, lasting: bool) -> bytes:
         known = self._digests.get(id(array))
         if known is not None and known[0] is array:
             return known[1]
-        digest = hashlib.blake2b(np.ascontiguousarray(array).data.cast("B"), digest_size=16).digest()
+        digest = hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=16).digest()
         if lasting:
             self._digests[id(array)] = (array, digest)
         return digest
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device."""
-        return sum(t.nbytes for t in self._tensors.values())
+        """Bytes of different weights, as the model has them."""
+        return sum(c.array.nbytes for c in self._constants.values() if c.array is not None)
 
     @property
     def count(self) -> int:
-        """Number of tensors on the device."""
-        return len(self._tensors)
+        """Number of different weights."""
+        return len(self._constants)
 
     def destroy(self) -> None:
         """Free them; the graphs that use them keep working."""
-        for tensor in self._tensors.values():
-            tensor.destroy()
-        self._tensors.clear()
+        self._constants.clear()
         self._digests.clear()
 
 

@@ -13,7 +13,7 @@ import pyopencl as cl
 from webnn_cl.errors import OperationError
 from webnn_cl.opencl import fork
 
-__all__ = ["Memory", "Storage", "allocate", "allocate_from", "live_buffers", "live_bytes", "padded"]
+__all__ = ["Memory", "Storage", "allocate", "allocate_from", "live_buffers", "live_bytes", "padded", "peak_bytes"]
 
 _PAD = 64  # one AVX-512 register or cache line: a whole vector at the end of a tensor stays inside its buffer
 
@@ -21,6 +21,7 @@ _PAD = 64  # one AVX-512 register or cache line: a whole vector at the end of a 
 _lock = threading.RLock()
 _live_bytes = 0
 _live_buffers = 0
+_peak_bytes = 0
 _serials = itertools.count(1)
 
 
@@ -46,9 +47,10 @@ class Memory(cl.Buffer):  # type: ignore[misc]
         self._count(size or hostbuf.nbytes)
 
     def _count(self, nbytes: int) -> None:
-        global _live_bytes, _live_buffers
+        global _live_bytes, _live_buffers, _peak_bytes
         with _lock:
             _live_bytes += nbytes
+            _peak_bytes = max(_peak_bytes, _live_bytes)
             _live_buffers += 1
         self._counted = nbytes
 
@@ -90,6 +92,16 @@ class Storage:
 def live_bytes() -> int:
     """Bytes of device memory that this process has allocated through `allocate` and not yet dropped."""
     return _live_bytes
+
+
+def peak_bytes(reset: bool = False) -> int:
+    """The most that `live_bytes` has been; `reset` lets it begin again at what is alive now."""
+    global _peak_bytes
+    with _lock:
+        peak = _peak_bytes
+        if reset:
+            _peak_bytes = _live_bytes
+    return peak
 
 
 def live_buffers() -> int:
