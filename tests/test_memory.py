@@ -118,6 +118,7 @@ def test_folded_weights_are_made_again_for_a_shape_that_packs_them_otherwise(con
     for height, width in ((32, 32), (2, 3), (1, 1), (24, 80), (32, 32)):
         x = numbers(1, channels, height, width, seed=5)
         (y,) = session.run(None, {"x": x})
-        np.testing.assert_allclose(y, normalized(x, weights), rtol=1e-4, atol=2e-4)
+        wanted = normalized(x, weights)
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=5e-5 * wanted.max())
         constants = [c for c in session._weights._constants.values() if c.array is not None and c.array.ndim == 4]
         assert constants and all(c.storage is None for c in constants)

@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import Any
 
-from tests.benchmarks import attention, bandwidth, buffer_sharing, integers, kernels, models, overhead
+from tests.benchmarks import attention, bandwidth, buffer_sharing, integers, kernels, memory, models, overhead
 
 
 def main() -> None:
@@ -32,6 +32,8 @@ def main() -> None:
     print("dispatch and start-up", flush=True)
     results["dispatch"] = overhead.dispatch(options.device, 200)
     results["startup"] = overhead.startup()
+    print("memory at build", flush=True)
+    results["memory"] = memory.run(list(memory.MODELS), options.device)
     print("buffer sharing", flush=True)
     results["buffer sharing"] = buffer_sharing.measure(buffer_sharing.Experiment(options.device), 15)
     if options.json:
