@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import kernels_cl
 from tests.numpy_builder import check_graph
 from webnn_cl.compiler.ir import TensorDesc, Value
 from webnn_cl.compiler.kernel import Kernel, program_source
@@ -392,3 +395,13 @@ def test_no_template_takes_a_macro_from_a_header():
         if macro in shared
     }
     assert not clashes
+
+
+def test_every_kernel_of_every_template_can_be_asked_for_alone() -> None:
+    for path in sorted(Path(kernels_cl.__file__).parent.glob("*.cl")):
+        names = re.findall(r"^kernel\b[^(;{}]*?\b(\w+)\s*\(", path.read_text(), re.MULTILINE)
+        for name in names:
+            text = Kernel(path.name, name).source()
+            assert re.findall(r"^kernel\b[^(;{}]*?\b(\w+)\s*\(", text, re.MULTILINE) == [name]
+            opened, closed = (re.findall(rf"^\s*#\s*{word}", text, re.MULTILINE) for word in ("if", "endif"))
+            assert len(opened) == len(closed)

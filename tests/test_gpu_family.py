@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SUITES = {
     "products": ["tests/gpu_family.py"],
     "lines": ["tests/gpu_lines.py"],
-    "operators": ["tests/test_operators.py", "--every", "40", "-k", "test_operator"],
+    "operators": ["tests/test_operators.py", "--every", "80", "-k", "test_operator"],
 }
 
 

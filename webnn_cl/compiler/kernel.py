@@ -13,8 +13,8 @@ __all__ = ["Kernel", "program_source"]
 
 # A function definition starts at column 0 and names itself before the first parenthesis (see docs/architecture.md).
 _FUNCTION = re.compile(r"^(?:static inline|inline|kernel|__kernel)\b[^(;{}]*?\b(\w+)\s*\(", re.MULTILINE)
-# A whole kernel function, which ends with a brace at column 0.
-_KERNEL = re.compile(r"^kernel\b[^(;{}]*?\b(\w+)\s*\(.*?^}\n", re.MULTILINE | re.DOTALL)
+# A whole kernel function: one line, or up to a brace at column 0.
+_KERNEL = re.compile(r"^kernel\b[^(;{}]*?\b(\w+)\s*\((?:[^\n]*}|.*?^})\n", re.MULTILINE | re.DOTALL)
 _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
 
 
