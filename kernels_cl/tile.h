@@ -20,8 +20,8 @@
 #endif
 #endif
 #ifndef TILE_PREFETCH
-#define TILE_PREFETCH(p)
-#define TILE_PREFETCH_TO_WRITE(p)
+#define TILE_PREFETCH(p) ;
+#define TILE_PREFETCH_TO_WRITE(p) ;
 #endif
 #define TILE_AHEAD 1024  // floats
 

@@ -81,6 +81,18 @@ def test_import_sub_buffers(context: webnn_cl.MLContext) -> None:
         assert (context.read_tensor(made[1]) == -1).all()
 
 
+def test_import_after_the_parents_of_imported_sub_buffers_were_let_go(context: webnn_cl.MLContext) -> None:
+    step = context.device.facts.mem_base_align_bytes
+    made = []
+    for i in range(4):
+        whole = buffer_of(context, np.full(step // 2, i, np.float32))
+        made.append(context.import_buffer(whole.get_sub_region(step, step), [step // 4], readable=True))
+        del whole
+        gc.collect()
+    for i, part in enumerate(made):
+        np.testing.assert_array_equal(context.read_tensor(part), np.full(step // 4, i, np.float32))
+
+
 def test_overlapping_imports_depend_on_each_other(context: webnn_cl.MLContext, kernels: Kernels) -> None:
     step = context.device.facts.mem_base_align_bytes
     whole = buffer_of(context, np.zeros(step, np.float32))

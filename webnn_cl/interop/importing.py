@@ -59,10 +59,12 @@ def import_storage(context: MLContext, given: Any, desc: TensorDesc, flags: dict
         _check_flags(int(buffer.flags), flags)
         _check_host_memory(buffer)
         own = cl.Buffer.from_int_ptr(buffer.int_ptr, True)
+        # Intel's runtime forgets a sub-buffer's parent when the user lets go of it, and no longer tells the offset.
+        parent = own.associated_memobject
     except cl.Error as error:
         raise argument_error(_WHERE, "buffer", f"one that OpenCL refuses ({error})", "a live buffer") from error
     read_only = bool(int(own.flags) & cl.mem_flags.READ_ONLY)
-    return Storage(own, desc.nbytes, pinned=True, owner=(given, owner), read_only=read_only)
+    return Storage(own, desc.nbytes, pinned=True, owner=(given, owner, parent), read_only=read_only)
 
 
 def _buffer_of(context: MLContext, given: Any, desc: TensorDesc) -> tuple[Any, object]:
