@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Graph, Node, Value
-from webnn_cl.compiler.rewrite import Rewriter
+from webnn_cl.compiler.patterns import Recognizer, kept_axes, made_by, squared
 
 __all__ = ["recognize_normalizations"]
 
@@ -20,7 +19,7 @@ def recognize_normalizations(graph: Graph) -> Graph:
     """`graph` with normalizations put together where they are spelled out in float32."""
     if not any(node.op.name.startswith("reduce_") for node in graph.nodes):
         return graph
-    return _Recognizer(graph).run()
+    return _Normalizations(graph).run()
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,7 @@ class _Moment:
     square: Node
 
 
-class _Recognizer(Rewriter):
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.consumers = consumers_of(graph)
-        self.outputs = set(graph.outputs.values())
-
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            # float16 rounds between the small operators, which the joined one would not.
-            rules = () if node.output.data_type != "float32" else _RULES
-            if not any(rule(self, node) for rule in rules):
-                self.copy(node)
-        return self.finish()
-
-    def _inside(self, value: Value, users: set[Node]) -> bool:
-        """Whether only `users` read `value`, so that nothing is computed twice."""
-        return value not in self.outputs and set(self.consumers.get(value, ())) <= users
-
+class _Normalizations(Recognizer):
     def _normalized(self, node: Node) -> bool:
         """``d / sqrt(mean(d * d) + epsilon)``, in any of its spellings; d may be ``x - mean(x)``."""
         found = _over_root(node)
@@ -75,8 +57,8 @@ class _Recognizer(Rewriter):
         if node.op.name != "add":
             return False
         for product, shift in _either(node):
-            scaled, moved = _made_by(product, "mul"), _made_by(shift, "sub")
-            taken = _made_by(moved.inputs["b"], "mul") if moved is not None else None
+            scaled, moved = made_by(product, "mul"), made_by(shift, "sub")
+            taken = made_by(moved.inputs["b"], "mul") if moved is not None else None
             if scaled is None or moved is None or taken is None:
                 continue
             for x, inverse in _either(scaled):
@@ -87,7 +69,7 @@ class _Recognizer(Rewriter):
 
     def _shifted(self, node: Node, x: Value, inverse: Value, mean: Value, beta: Value) -> bool:
         moment, gamma = _moment(_reciprocal_root(inverse)), None
-        times = _made_by(inverse, "mul")
+        times = made_by(inverse, "mul")
         for root, factor in _either(times) if times is not None and moment is None else ():
             moment = _moment(_reciprocal_root(root))
             gamma = factor
@@ -95,8 +77,8 @@ class _Recognizer(Rewriter):
                 break
         if moment is None or _centred(moment.source, moment.axes) is not x or node.output.shape != x.shape:
             return False
-        total = _made_by(mean, "reduce_mean")
-        if total is None or total.inputs["input"] is not x or _kept_axes(total) != moment.axes:
+        total = made_by(mean, "reduce_mean")
+        if total is None or total.inputs["input"] is not x or kept_axes(total) != moment.axes:
             return False
         value = self._layer(x, moment, node, centred=True)
         if gamma is not None:
@@ -109,12 +91,12 @@ class _Recognizer(Rewriter):
         total, reader = _log_sum_exp(node.inputs["b"]) if node.op.name == "sub" else (None, None)
         if total is None or reader is None or reader.inputs["input"] is not node.inputs["a"]:
             return False
-        shifted = _made_by(node.inputs["a"], "sub")
-        top = _made_by(shifted.inputs["b"], "reduce_max") if shifted is not None else None
+        shifted = made_by(node.inputs["a"], "sub")
+        top = made_by(shifted.inputs["b"], "reduce_max") if shifted is not None else None
         if shifted is None or top is None or top.inputs["input"] is not shifted.inputs["a"]:
             return False
-        axes = _kept_axes(total)
-        if axes is None or len(axes) != 1 or axes != _kept_axes(top):
+        axes = kept_axes(total)
+        if axes is None or len(axes) != 1 or axes != kept_axes(top):
             return False
         if not self._inside(shifted.output, {node, reader}) or not self._inside(reader.output, {total, node}):
             return False
@@ -123,14 +105,7 @@ class _Recognizer(Rewriter):
         self.new[node.output] = self.add("softmax", {"input": x}, attrs, [x.desc], node.label)[0]
         return True
 
-
-_RULES = (_Recognizer._normalized, _Recognizer._folded_shift, _Recognizer._log_softmax)
-
-
-def _made_by(value: Value | None, *names: str) -> Node | None:
-    """The producer of `value` if it is one of the operators `names`."""
-    node = value.producer if value is not None else None
-    return node if node is not None and node.op.name in names else None
+    rules = (_normalized, _folded_shift, _log_softmax)
 
 
 def _either(node: Node) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
@@ -151,7 +126,7 @@ def _over_root(node: Node) -> tuple[Value, Value] | None:
 
 def _root(value: Value) -> Value | None:
     """u, when `value` is the square root of u."""
-    node = _made_by(value, "sqrt", "pow")
+    node = made_by(value, "sqrt", "pow")
     if node is None:
         return None
     if node.op.name == "sqrt":
@@ -162,7 +137,7 @@ def _root(value: Value) -> Value | None:
 
 def _reciprocal_root(value: Value) -> Value | None:
     """u, when `value` is 1 / sqrt(u)."""
-    node = _made_by(value, "reciprocal", "div", "pow")
+    node = made_by(value, "reciprocal", "div", "pow")
     if node is None:
         return None
     if node.op.name == "reciprocal":
@@ -176,12 +151,12 @@ def _reciprocal_root(value: Value) -> Value | None:
 
 def _moment(under: Value | None) -> _Moment | None:
     """The parts of ``mean(d * d) + epsilon``."""
-    total = _made_by(under, "add")
+    total = made_by(under, "add")
     for inner, other in _either(total) if total is not None else ():
-        mean, epsilon = _made_by(inner, "reduce_mean"), other.scalar
-        square = _made_by(mean.inputs["input"], "mul", "pow") if mean is not None else None
-        axes = _kept_axes(mean) if mean is not None else None
-        source = _squared(square) if square is not None else None
+        mean, epsilon = made_by(inner, "reduce_mean"), other.scalar
+        square = made_by(mean.inputs["input"], "mul", "pow") if mean is not None else None
+        axes = kept_axes(mean) if mean is not None else None
+        source = squared(square)
         if total is None or axes is None or source is None or square is None or epsilon is None:
             continue
         if total.output.shape == inner.shape:
@@ -191,33 +166,17 @@ def _moment(under: Value | None) -> _Moment | None:
 
 def _log_sum_exp(value: Value) -> tuple[Node | None, Node | None]:
     """The sum, and the node that reads what is summed, of ``log(sum(exp(d)))``."""
-    whole = _made_by(value, "reduce_log_sum_exp")
-    logarithm = _made_by(value, "log")
-    total = _made_by(logarithm.inputs["input"], "reduce_sum") if logarithm is not None else None
-    power = _made_by(total.inputs["input"], "exp") if total is not None else None
+    whole = made_by(value, "reduce_log_sum_exp")
+    logarithm = made_by(value, "log")
+    total = made_by(logarithm.inputs["input"], "reduce_sum") if logarithm is not None else None
+    power = made_by(total.inputs["input"], "exp") if total is not None else None
     return (whole, whole) if whole is not None else (total, power)
-
-
-def _squared(node: Node) -> Value | None:
-    """x, when `node` is x * x or x to the power of 2."""
-    a, b = node.inputs["a"], node.inputs["b"]
-    if node.output.shape != a.shape:
-        return None
-    if node.op.name == "mul":
-        return a if a is b else None
-    return a if b.scalar == 2 else None
 
 
 def _centred(value: Value, axes: tuple[int, ...]) -> Value | None:
     """x, when `value` is x - mean(x) over `axes`."""
-    node = _made_by(value, "sub")
-    mean = _made_by(node.inputs["b"], "reduce_mean") if node is not None else None
+    node = made_by(value, "sub")
+    mean = made_by(node.inputs["b"], "reduce_mean") if node is not None else None
     if node is None or mean is None or mean.inputs["input"] is not node.inputs["a"]:
         return None
-    return node.inputs["a"] if _kept_axes(mean) == axes else None
-
-
-def _kept_axes(node: Node) -> tuple[int, ...] | None:
-    """The axes of a reduction that keeps its dimensions, ascending; None for one that does not."""
-    keeps = node.output.desc.rank == node.inputs["input"].desc.rank
-    return tuple(sorted(node.attrs["axes"])) if keeps else None
+    return node.inputs["a"] if kept_axes(mean) == axes else None
