@@ -33,11 +33,6 @@
 #define EXTRA_ARGS
 #endif
 
-#if SPLIT
-#define RESULT __global float *y
-#else
-#define RESULT __global T *y
-#endif
 #if HAS_BIAS
 #define BIAS_ARGUMENT const __global T *bias,
 #define BIASED(o) + LOAD(T, bias, o)
@@ -59,7 +54,8 @@
 // taps: height, width, input and output channels of a group, groups. window: strides, dilations, padding before.
 // filter: element strides of group, output channel, input channel, row and column. total: elements of y.
 // Groups: (tile across, tile down, image x group x part of `k_each` of the depth).
-kernel LOCAL_GROUP void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT RESULT, dims_t in, dims_t out,
+kernel LOCAL_GROUP void conv_local(const __global T *x, const __global T *w, BIAS_ARGUMENT RESULT_OR_PART,
+                                   dims_t in, dims_t out,
                                    dims_t taps, dims_t window, dims_t filter, IDX total, IDX parts,
                                    IDX k_each EXTRA_ARGS) {
   LOCAL_MEMORY(as, bs)

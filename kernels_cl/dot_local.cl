@@ -12,7 +12,7 @@
 #define ROWS 1   // rows of a line
 #endif
 #ifndef SPLIT
-#define SPLIT 0  // 1: y is float, [part, result], without alpha and c
+#define SPLIT 0
 #endif
 #ifndef HAS_C
 #define HAS_C 0
@@ -25,21 +25,9 @@
 #endif
 #define BLOCK 8  // loads in flight at a time, and products added before they meet the sum
 
-#if HAS_C
-#define C_ARGUMENTS const __global T *c, IDX c_row, IDX c_column, float beta,
-#define ADDED(m, n) + beta * LOAD(T, c, (m) * c_row + (n) * c_column)
-#else
-#define C_ARGUMENTS
-#define ADDED(m, n)
-#endif
-#if SPLIT
-#define RESULT __global float *y
-#else
-#define RESULT __global T *y
-#endif
-
 // strides: of a (row, k), w (k, column) and y (row, column), in elements. lines: matrices x blocks of rows x N.
-kernel GROUP_OF void dot_local(const __global T *a, const __global T *w, C_ARGUMENTS RESULT, IDX M, IDX N, IDX n,
+kernel GROUP_OF void dot_local(const __global T *a, const __global T *w, ADDEND_ARGS RESULT_OR_PART,
+                               IDX M, IDX N, IDX n,
                                dims_t strides, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha,
                                IDX lines, IDX chunk, int depth, int along EXTRA_ARGS) {
   __local float shared[GROUP];
@@ -84,7 +72,7 @@ kernel GROUP_OF void dot_local(const __global T *a, const __global T *w, C_ARGUM
 #if SPLIT
       y[part * (lines / (blocks * N)) * M * N + at] = total;
 #else
-      EMIT(y, at, (alpha * total ADDED(row + r, column)));
+      EMIT(y, at, (alpha * total ADDEND(row + r, column)));
 #endif
     }
   }

@@ -45,3 +45,15 @@
   barrier(CLK_LOCAL_MEM_FENCE);
 #define ADD_OTHER shared[id] += shared[other];
 #define TAKE_LARGER shared[id] = shared[other] > shared[id] ? shared[other] : shared[id];
+
+// s + c is the sum of all v so far, s alone its rounded value (Knuth's two-sum); TYPE is theirs.
+#define TWO_SUM(TYPE, s, c, v)                           \
+  {                                                      \
+    const TYPE old_ = (s);                               \
+    const TYPE part_ = (v);                              \
+    (s) = old_ + part_;                                  \
+    const TYPE got_ = (s) - old_;                        \
+    (c) += (old_ - ((s) - got_)) + (part_ - got_);       \
+  }
+// An overflow to infinity leaves NaN in c.
+#define TWO_SUM_TOTAL(s, c) ((c) - (c) == 0 ? (s) + (c) : (s))

@@ -20,11 +20,10 @@
 #ifndef W_ALONG_K
 #define W_ALONG_K 0
 #endif
-// 1: c is added; c_row and c_column are its strides, 0 where it repeats.
+// See addend.h; products of a few tiles are cut along k.
 #ifndef HAS_C
 #define HAS_C 0
 #endif
-// 1: y is float, [part, result], without alpha and c: products of a few tiles are cut along k (split_sum.cl).
 #ifndef SPLIT
 #define SPLIT 0
 #endif
@@ -40,22 +39,9 @@
 #define EXTRA_ARGS
 #endif
 
-#if HAS_C
-#define C_ARGUMENTS const __global T *c, IDX c_row, IDX c_column, float beta,
-#define ADDED(m, n) + beta * LOAD(T, c, (m) * c_row + (n) * c_column)
-#else
-#define C_ARGUMENTS
-#define ADDED(m, n)
-#endif
-
-#if SPLIT
-#define RESULT __global float *y
-#else
-#define RESULT __global T *y
-#endif
-
 // Groups: (tile of columns, tile of rows, matrix x part of `k_each` of K).
-kernel LOCAL_GROUP void product_local(const __global T *a, const __global T *w, C_ARGUMENTS RESULT, IDX M, IDX N, IDX K,
+kernel LOCAL_GROUP void product_local(const __global T *a, const __global T *w, ADDEND_ARGS RESULT_OR_PART,
+                                      IDX M, IDX N, IDX K,
                                       IDX a_row, IDX a_column, IDX w_row, IDX w_column, int batch_rank, dims_t batch,
                                       dims_t a_step, dims_t w_step, float alpha, IDX parts, IDX k_each EXTRA_ARGS) {
   LOCAL_MEMORY(as, bs)
@@ -87,7 +73,7 @@ kernel LOCAL_GROUP void product_local(const __global T *a, const __global T *w, 
 #if SPLIT
       y[(part * ((IDX)get_num_groups(2) / parts) + matrix) * M * N + m * N + n] = acc[r][q];
 #else
-      EMIT(y, (matrix * M + m) * N + n, (alpha * acc[r][q] ADDED(m, n)));
+      EMIT(y, (matrix * M + m) * N + n, (alpha * acc[r][q] ADDEND(m, n)));
 #endif
     }
   }

@@ -24,17 +24,8 @@
 #define KEEP(s, c, v) (s) += (v);
 #define TOTAL(s, c) (s)
 #else
-// s + c is the sum of all v so far, s alone its rounded value (Knuth's two-sum).
-#define KEEP(s, c, v)                                          \
-  {                                                            \
-    const SA old_ = (s);                                       \
-    const SA part_ = (v);                                      \
-    (s) = old_ + part_;                                        \
-    const SA got_ = (s) - old_;                                \
-    (c) += (old_ - ((s) - got_)) + (part_ - got_);             \
-  }
-// An overflow to infinity leaves NaN in c.
-#define TOTAL(s, c) ((c) - (c) == 0 ? (s) + (c) : (s))
+#define KEEP(s, c, v) TWO_SUM(SA, s, c, v)
+#define TOTAL(s, c) TWO_SUM_TOTAL(s, c)
 #endif
 
 kernel GROUP_OF void scan_local(const __global X *x, __global X *y, const __global A *totals, IDX n, IDX inner, IDX lines,

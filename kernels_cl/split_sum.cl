@@ -13,19 +13,12 @@
 #ifndef EMIT
 #define EMIT(y, i, v) STORE(T, y, i, v)
 #endif
-#if HAS_C
-#define C_ARGUMENTS const __global T *c, IDX c_row, IDX c_column, float beta,
-#define ADDED + beta * LOAD(T, c, i / columns % rows * c_row + i % columns * c_column)
-#else
-#define C_ARGUMENTS
-#define ADDED
-#endif
 
-kernel void split_sum(const __global float *partial, C_ARGUMENTS __global T *y, IDX n, IDX parts, IDX rows, IDX columns,
+kernel void split_sum(const __global float *partial, ADDEND_ARGS __global T *y, IDX n, IDX parts, IDX rows, IDX columns,
                       float alpha EXTRA_ARGS) {
   const IDX i = get_global_id(0);
   if (i >= n) return;
   float sum = 0.0f;
   for (IDX p = 0; p < parts; p++) sum += partial[p * n + i];
-  EMIT(y, i, (alpha * sum ADDED));
+  EMIT(y, i, (alpha * sum ADDEND(i / columns % rows, i % columns)));
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_dots"]
 
+HEADERS = ("addend.h",)
 ROWS = 4  # rows that share a reading of the large operand
 
 
@@ -44,8 +45,8 @@ def lower_dots(p: Product, lw: Lowering) -> None:
     if share.parts == 1:
         defines["HAS_C"] = int(p.c is not None)
         args = [*operands, *p.addend(swapped), p.tail.output, *numbers]
-        launch_lines(lw, "dot_local", defines, share, args, tail=p.tail)
+        launch_lines(lw, "dot_local", defines, share, args, tail=p.tail, headers=HEADERS)
         return
     partial = lw.scratch(4 * share.parts * result.size)
-    launch_lines(lw, "dot_local", {**defines, "SPLIT": 1}, share, [*operands, partial, *numbers])
+    launch_lines(lw, "dot_local", {**defines, "SPLIT": 1}, share, [*operands, partial, *numbers], headers=HEADERS)
     finish_parts(partial, share.parts, result, lw)

@@ -35,7 +35,7 @@ __all__ = [
     "tile_for",
 ]
 
-HEADERS = ("local_tiles.h",)
+HEADERS = ("local_tiles.h", "addend.h")
 # Below so many rows or columns of the result most of a tile would lie idle: the plain kernels do better.
 MIN_EXTENT = 16
 # Groups per compute unit that hide the latency of loads.
@@ -225,7 +225,7 @@ def finish_parts(partial: Buffer, parts: int, result: Result, lw: Lowering) -> N
     """Launch split_sum.cl: the results from the partial sums of `parts`."""
     tail = result.tail
     defines = {"T": result.storage, "HAS_C": int(bool(result.addend)), **tail.defines}
-    kernel = Kernel("split_sum.cl", "split_sum", defines, tail.code, tail.headers)
+    kernel = Kernel("split_sum.cl", "split_sum", defines, tail.code, ("addend.h", *tail.headers))
     numbers = [np.int64(v) for v in (result.size, parts, result.rows, result.columns)]
     args = [partial, *result.addend, tail.output, *numbers, np.float32(result.alpha), *tail.args]
     lw.launch(kernel, args, (result.size,), (group_size(lw.facts),))
