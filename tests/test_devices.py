@@ -183,6 +183,7 @@ def test_no_platform_at_all(fake: Any, failure: Exception) -> None:
     with pytest.raises(webnn_cl.NotSupportedError) as caught:
         webnn_cl.ML().create_context()
     assert "searched" in str(caught.value) and "pip install" in str(caught.value)
+    assert f"the OpenCL loader: {failure}" in str(caught.value)
     with pytest.raises(webnn_cl.NotSupportedError):
         webnn_cl.ML().create_context_async().result(30)
 
@@ -192,6 +193,17 @@ def test_no_device_names_the_searched_folder(fake: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("OCL_ICD_VENDORS", "/some/folder")
     with pytest.raises(webnn_cl.NotSupportedError, match="/some/folder"):
         webnn_cl.ML().create_context()
+
+
+def test_no_device_names_what_each_platform_answered(fake: Any) -> None:
+    lame = FakeDevice("Lame", GPU, available=False)
+    refused = cl.RuntimeError("clGetDeviceIDs failed: DEVICE_NOT_FOUND")
+    fake(FakePlatform("Empty"), FakePlatform("Broken", devices=refused), FakePlatform("Off", devices=[lame]))
+    with pytest.raises(webnn_cl.NotSupportedError) as caught:
+        webnn_cl.ML().create_context()
+    message = str(caught.value)
+    assert "Empty: no device; " in message and f"Broken: {refused}; " in message
+    assert "Off: no device that is available" in message
 
 
 def test_require_filters_the_candidates(fake: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from webnn_cl.errors import MLTypeError, NotSupportedError
 from webnn_cl.opencl import icd
-from webnn_cl.opencl.devices import MLDevice, describe, find, is_cl_device, list_devices
+from webnn_cl.opencl.devices import MLDevice, describe, find, is_cl_device, list_devices, refusals
 
 __all__ = ["POWER_PREFERENCES", "Choice", "PowerPreference", "choose", "kind_of", "ranked"]
 
@@ -147,9 +147,9 @@ def no_intel_hint() -> str:
 
 def no_device_message() -> str:
     """What was searched and the one command that helps."""
-    hint = no_intel_hint()
+    hint, answers = no_intel_hint(), "; ".join(refusals())
     return (
-        f"no OpenCL device found (searched: {icd.searched_places()}). "
+        f"no OpenCL device found (searched: {icd.searched_places()}{'; answers: ' if answers else ''}{answers}). "
         'Install one with: pip install "webnn_cl[pocl]"' + (f". {hint}" if hint else "")
     )
 

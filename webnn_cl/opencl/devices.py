@@ -11,7 +11,7 @@ import pyopencl as cl
 from webnn_cl.opencl import icd
 from webnn_cl.opencl.facts import DeviceFacts, ask
 
-__all__ = ["MLDevice", "describe", "enumerate_devices", "list_devices"]
+__all__ = ["MLDevice", "describe", "enumerate_devices", "list_devices", "refusals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,23 @@ def enumerate_devices() -> list[Any]:
             if ask(device, "available", True) and not any(device is other for other in found):
                 found.append(device)
     return found
+
+
+def refusals() -> list[str]:
+    """What each platform answers instead of a device, or the loader instead of platforms; for messages."""
+    try:
+        platforms = cl.get_platforms()
+    except Exception as error:
+        return [f"the OpenCL loader: {error}"]
+    answers = []
+    for platform in platforms:
+        try:
+            devices = platform.get_devices()
+            answer = "no device that is available" if devices else "no device"
+        except Exception as error:
+            answer = str(error)
+        answers.append(f"{ask(platform, 'name', 'a platform')}: {answer}")
+    return answers
 
 
 def list_devices() -> tuple[MLDevice, ...]:
