@@ -475,3 +475,64 @@ def test_pieces_with_other_readers_are_copied_together(context: Any) -> None:
 
     graph = check_graph(context, build, {"x": floats(6, 60)})
     assert entries(graph).count("pieces") == 1
+
+
+# Selections ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("axis", "indices"), [(1, 0), (1, -1), (1, [2]), (1, [0, 2, 4]), (2, [3, 4, 5, 6, 7, 8, 9, 10, 11]), (0, 7)]
+)
+def test_constant_indices_at_even_distances_are_a_slice(context: Any, axis: int, indices: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (3, 5, 16))
+        return {"y": b.exp(b.gather(x, b.constant(np.array(indices, np.int32)), axis=axis))}
+
+    assert "gather" not in families(check_graph(context, build, {"x": floats(3, 5, 16)}))
+
+
+@pytest.mark.parametrize("indices", [[2, 1, 0], [0, 0], [0, 1, 3], [0, 1, 2, 3, 4]])
+def test_constant_indices_in_any_order(context: Any, indices: list[int]) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        return {"y": b.gather(b.input("x", (3, 5, 16)), b.constant(np.array(indices, np.int32)), axis=1)}
+
+    check_graph(context, build, {"x": floats(3, 5, 16)})
+
+
+def test_a_part_of_a_concat_is_a_part_of_its_piece(context: Any) -> None:
+    index = np.array(2, np.int32)
+
+    def build(b: Any) -> dict[str, Any]:
+        states = b.concat([b.input("x", (2, 1, 32)), b.input("z", (3, 1, 32))], axis=0)
+        both = b.slice(states, [1, 0, 0], [3, 1, 32])
+        return {"y": b.exp(b.gather(states, b.constant(index), axis=0)), "t": b.exp(both)}
+
+    feeds = {"x": floats(2, 1, 32), "z": floats(3, 1, 32)}
+    assert "gather" not in families(check_graph(context, build, feeds))
+    alone = check_graph(context, lambda b: {"y": build(b)["y"]}, feeds)
+    assert families(alone) == ["elementwise"]
+
+
+# Views behind views -------------------------------------------------------------------------------------------
+
+
+def test_an_epilogue_reaches_across_heads(context: Any) -> None:
+    weights = floats(64, 48)
+
+    def build(b: Any) -> dict[str, Any]:
+        product = b.matmul(b.input("x", (32, 64)), b.constant(weights))
+        heads = b.transpose(b.reshape(product, (32, 6, 8)), permutation=[1, 0, 2])
+        joined = b.reshape(b.transpose(b.mul(heads, number(b, 0.5)), permutation=[1, 0, 2]), (32, 48))
+        return {"y": b.relu(joined)}
+
+    assert families(check_graph(context, build, {"x": floats(32, 64)})) == ["gemm"]
+
+
+def test_views_that_somebody_else_reads_stay_before_the_operator(context: Any) -> None:
+    weights = floats(64, 48)
+
+    def build(b: Any) -> dict[str, Any]:
+        product = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (32, 6, 8))
+        return {"y": b.relu(b.transpose(product, permutation=[1, 0, 2])), "z": b.reduce_max(product, axes=[1])}
+
+    check_graph(context, build, {"x": floats(32, 64)})

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from webnn_cl.compiler.elementwise import Chain
-from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.rewrite import Rewriter
 from webnn_cl.opencl.facts import DeviceFacts
@@ -55,8 +54,6 @@ class _Joiner(Rewriter):
     def __init__(self, graph: Graph, facts: DeviceFacts) -> None:
         super().__init__(graph)
         self.facts = facts
-        self.consumers = consumers_of(graph)
-        self.outputs = set(graph.outputs.values())
 
     def run(self) -> Graph:
         found = (self._match(node) for node in self.graph.nodes if node.op.name == "softmax")

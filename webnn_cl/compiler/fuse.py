@@ -9,7 +9,7 @@ from webnn_cl.compiler.elementwise import Chain
 from webnn_cl.compiler.ir import Graph, Node, Value
 from webnn_cl.compiler.tail import accepts
 
-__all__ = ["Step", "consumers_of", "fuse_elementwise"]
+__all__ = ["Step", "fuse_elementwise"]
 
 # Kernels have a limited number of arguments, and long chains run out of registers.
 MAX_NODES = 24
@@ -30,7 +30,7 @@ def fuse_elementwise(graph: Graph) -> list[Step]:
     A node joins the chain of its consumers when all of them are in that one chain, its result has the shape of
     the chain's output, and it is no graph output.
     """
-    consumers = consumers_of(graph)
+    consumers = graph.readers()
     outputs = set(graph.outputs.values())
     chain_of: dict[Node, list[Node]] = {}
     for node in reversed(graph.nodes):
@@ -92,12 +92,3 @@ def _joinable(
 def _input_count(nodes: Sequence[Node]) -> int:
     inside = {value for node in nodes for value in node.outputs}
     return len({value for node in nodes for value in node.inputs.values()} - inside)
-
-
-def consumers_of(graph: Graph) -> dict[Value, list[Node]]:
-    """The nodes that read each value (once each)."""
-    found: dict[Value, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys(node.inputs.values()):
-            found.setdefault(value, []).append(node)
-    return found

@@ -137,6 +137,14 @@ class Graph:
                 seen.add(id(value))
                 yield value
 
+    def readers(self) -> dict[Value, list[Node]]:
+        """The nodes that read each value, once each, in order; no entry where none does."""
+        found: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs.values()):
+                found.setdefault(value, []).append(node)
+        return found
+
 
 def _visit(root: Value, nodes: list[Node], inputs: dict[str, Value], done: set[int]) -> None:
     """Depth first without recursion: graphs may be thousands of nodes deep."""

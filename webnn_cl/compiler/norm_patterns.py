@@ -42,7 +42,7 @@ class _Normalizations(Recognizer):
         if node.output.shape != moment.source.shape or moment.source.data_type != "float32":
             return False
         x = _centred(moment.source, moment.axes)
-        if x is not None and self._inside(moment.source, {node, moment.square}):
+        if x is not None and self.only_for(moment.source, node, moment.square):
             self.new[node.output] = self._layer(x, moment, node, centred=True)
         else:
             self.new[node.output] = self._layer(moment.source, moment, node, centred=False)
@@ -98,7 +98,7 @@ class _Normalizations(Recognizer):
         axes = kept_axes(total)
         if axes is None or len(axes) != 1 or axes != kept_axes(top):
             return False
-        if not self._inside(shifted.output, {node, reader}) or not self._inside(reader.output, {total, node}):
+        if not self.only_for(shifted.output, node, reader) or not self.only_for(reader.output, total, node):
             return False
         x = self.get(shifted.inputs["a"])
         attrs = {"axis": axes[0], "logarithm": True}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Graph, Node, Value
 from webnn_cl.compiler.rewrite import Rewriter
 
@@ -25,11 +24,6 @@ class Recognizer(Rewriter):
 
     rules: tuple[Callable[[Any, Node], bool], ...] = ()
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.consumers = consumers_of(graph)
-        self.outputs = set(graph.outputs.values())
-
     def run(self) -> Graph:
         """The rewritten graph."""
         for node in self.graph.nodes:
@@ -38,10 +32,6 @@ class Recognizer(Rewriter):
             if not any(rule(self, node) for rule in rules):
                 self.copy(node)
         return self.finish()
-
-    def _inside(self, value: Value, users: set[Node]) -> bool:
-        """Whether only `users` read `value`, so that nothing is computed twice."""
-        return value not in self.outputs and set(self.consumers.get(value, ())) <= users
 
 
 class _Patterns(Recognizer):
@@ -58,7 +48,7 @@ class _Patterns(Recognizer):
         axes = kept_axes(total)
         if axes is None or len(axes) != 1 or axes != kept_axes(top):
             return False
-        if not self._inside(power.output, {node, total}) or not self._inside(shifted.output, {power}):
+        if not self.only_for(power.output, node, total) or not self.only_for(shifted.output, power):
             return False
         x = self.get(shifted.inputs["a"])
         self.new[node.output] = self.add("softmax", {"input": x}, {"axis": axes[0]}, [x.desc], node.label)[0]
@@ -70,7 +60,7 @@ class _Patterns(Recognizer):
             return False
         square = made_by(node.inputs["input"], "mul", "pow")
         source = squared(square)
-        if square is None or source is None or not self._inside(square.output, {node}):
+        if square is None or source is None or not self.only_for(square.output, node):
             return False
         x = self.get(source)
         self.new[node.output] = self.add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from webnn_cl.compiler.fuse import Step, consumers_of
+from webnn_cl.compiler.fuse import Step
 from webnn_cl.compiler.ir import Graph, Node, Value
 from webnn_cl.compiler.tail import Place, vector_run
 
@@ -25,7 +25,7 @@ def place_pieces(graph: Graph, steps: Sequence[Step], chains: bool) -> dict[Valu
     if not concats:
         return {}
     makers = {_result(step): step for step in steps}
-    consumers, outputs = consumers_of(graph), set(graph.outputs.values())
+    consumers, outputs = graph.readers(), set(graph.outputs.values())
     found: dict[Value, Place] = {}
     for node in concats:
         pieces = node.many("inputs")
@@ -87,4 +87,4 @@ def read_by_chains(graph: Graph, steps: Sequence[Step]) -> set[Value]:
     """The values that only element-wise kernels read, which can read them as views of other tensors."""
     members = {node for step in steps if step.node is None and step.chain is not None for node in step.chain.nodes}
     outputs = set(graph.outputs.values())
-    return {v for v, users in consumers_of(graph).items() if v not in outputs and members.issuperset(users)}
+    return {v for v, users in graph.readers().items() if v not in outputs and members.issuperset(users)}

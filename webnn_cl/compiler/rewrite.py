@@ -18,10 +18,17 @@ class Rewriter:
         self.graph = graph
         self.nodes: list[Node] = []
         self.new: dict[Value, Value] = {}
+        # Of the old graph: who reads a value, and what leaves it.
+        self.consumers = graph.readers()
+        self.outputs = set(graph.outputs.values())
 
     def get(self, value: Value) -> Value:
         """What an old value has become; graph inputs and constants stay themselves."""
         return self.new.get(value, value)
+
+    def only_for(self, value: Value, *users: Node) -> bool:
+        """Whether nobody but `users` needs an old value."""
+        return value not in self.outputs and set(self.consumers.get(value, ())) <= set(users)
 
     def add(
         self,

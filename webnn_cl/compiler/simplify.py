@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Constant, Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.rewrite import Rewriter
+from webnn_cl.ops.record import REGISTRY
 from webnn_cl.ops.strided import View, affine_view
 
 __all__ = ["simplify"]
@@ -25,8 +25,6 @@ def simplify(graph: Graph) -> Graph:
 class _Simplifier(Rewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.consumers = consumers_of(graph)
-        self.outputs = set(graph.outputs.values())
         self.known: dict[Any, list[Value]] = {}
         self.small: dict[Any, Value] = {}
         # What a (new) view shows, in all: of which value, and how.
@@ -36,7 +34,8 @@ class _Simplifier(Rewriter):
         for value in list(self.graph.values()):
             self._unify_constant(value)
         for node in self.graph.nodes:
-            if not (self._is_nothing(node) or self._view(node) or self._normalization(node)):
+            taken = self._is_nothing(node) or self._slice_of_concat(node) or self._view(node)
+            if not (taken or self._evenly_gathered(node) or self._normalization(node)):
                 self._unify(node)
         return self.finish()
 
@@ -85,6 +84,52 @@ class _Simplifier(Rewriter):
         self.new[node.output] = self.reshape(root, node.output.shape)
         return True
 
+    def _evenly_gathered(self, node: Node) -> bool:
+        """What constant indices find at even distances, as a slice."""
+        if node.op.name != "gather" or (indices := node.inputs["indices"].constant) is None or indices.array is None:
+            return False
+        x, axis = node.inputs["input"], node.attrs["axis"]
+        size = x.shape[axis]
+        found = indices.array.reshape(-1).astype(np.int64).clip(-size, size - 1) % size
+        steps = np.diff(found)
+        step = int(steps[0]) if steps.size else 1
+        if step < 1 or np.any(steps != step) or found.size == size:
+            return False
+        starts, sizes, strides = [0] * x.desc.rank, list(x.shape), [1] * x.desc.rank
+        starts[axis], sizes[axis], strides[axis] = int(found[0]), int(found[-1] - found[0]) + 1, step
+        attrs = {"starts": tuple(starts), "sizes": tuple(sizes), "strides": tuple(strides)}
+        shape = tuple(found.size if k == axis else n for k, n in enumerate(x.shape))
+        part = self._seen("slice", x, attrs, shape, node.label)
+        self.new[node.output] = self._seen("reshape", part, {}, node.output.shape, node.label)
+        return True
+
+    def _slice_of_concat(self, node: Node) -> bool:
+        """A slice that lies in one piece of a concat, of that piece."""
+        whole = self.get(node.inputs["input"]).producer if node.op.name == "slice" else None
+        if whole is None or whole.op.name != "concat":
+            return False
+        axis, begin = whole.attrs["axis"], 0
+        starts, strides = node.attrs["starts"], node.attrs["strides"]
+        last = starts[axis] + (node.output.shape[axis] - 1) * strides[axis]
+        for piece in whole.many("inputs"):
+            end = begin + piece.shape[axis]
+            if begin <= starts[axis] and last < end:
+                there = tuple(n - begin if k == axis else n for k, n in enumerate(starts))
+                self.new[node.output] = self._seen(
+                    "slice", piece, {**node.attrs, "starts": there}, node.output.shape, node.label
+                )
+                return True
+            begin = end
+        return False
+
+    def _seen(self, name: str, value: Value, attrs: dict[str, Any], shape: tuple[int, ...], label: str) -> Value:
+        """The view `name` of `value`, as short as it can be said."""
+        node = Node(REGISTRY[name], {"input": value}, attrs, label=label)
+        node.outputs = [Value(TensorDesc(value.data_type, shape), producer=node)]
+        if not self._view(node):
+            self._unify(node)
+        return self.new[node.output]
+
     # Batch normalization --------------------------------------------------------------------------------------
 
     def _normalization(self, node: Node) -> bool:
@@ -107,7 +152,7 @@ class _Simplifier(Rewriter):
 
     def _into_convolution(self, before: Node, node: Node) -> bool:
         """conv(x, w) normalized = conv(x, w * factor) + ((bias - mean) * factor + shift), the sums folded at build."""
-        if before.op.name not in ("conv2d", "conv_transpose2d") or not self._only_use(before, node):
+        if before.op.name not in ("conv2d", "conv_transpose2d") or not self.only_for(before.output, node):
             return False
         layout = before.attrs["input_layout"]
         if node.attrs["axis"] != layout.index("c") or not before.inputs["filter"].is_constant:
@@ -134,10 +179,6 @@ class _Simplifier(Rewriter):
         scaled = self._op("mul", a=centred, b=factor)
         shift = node.inputs.get("bias")
         return scaled if shift is None else self._op("add", a=scaled, b=self.get(shift))
-
-    def _only_use(self, before: Node, node: Node) -> bool:
-        value = before.output
-        return value not in self.outputs and self.consumers.get(value) == [node]
 
     def _op(self, name: str, **inputs: Value) -> Value:
         """An element-wise operator of float32 values, with numpy's broadcasting."""

@@ -8,35 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webnn_cl.compiler.fuse import consumers_of
 from webnn_cl.compiler.ir import Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.rewrite import Rewriter
 
 __all__ = ["reshaped_operand", "sink_views"]
 
+_VIEWS = ("reshape", "transpose")
 # Operators whose operands are shared out by blocks, not broadcast.
 _BY_BLOCKS = ("quantize_linear", "dequantize_linear")
 # Element-wise operators that are made again under another shape for one operand.
 _MAX_DEPTH = 8
+# Views behind one another that an operator passes, one a pass.
+MOST_PASSES = 4
 
 
 def sink_views(graph: Graph) -> Graph:
     """`graph` with views behind element-wise operators wherever all operands can be had without a copy."""
-    if not any(node.op.name in ("reshape", "transpose") for node in graph.nodes):
+    if not any(node.op.name in _VIEWS for node in graph.nodes):
         return graph
-    return _Sinker(graph).run()
+    for _ in range(MOST_PASSES):
+        sinker = _Sinker(graph)
+        graph = sinker.run()
+        if not sinker.uncovered:
+            break
+    return graph
 
 
 class _Sinker(Rewriter):
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.consumers = consumers_of(graph)
-        self.outputs = set(graph.outputs.values())
+    # Whether an operator went before a view and stands behind another one now.
+    uncovered = False
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
             fits = node.op.expression is not None and node.op.name not in _BY_BLOCKS
-            if not (fits and (self._reshape(node) or self._turn(node))) and not self._again(node):
+            if fits and (self._reshape(node) or self._turn(node)):
+                self.uncovered |= self._is_behind_a_view(self.new[node.output])
+            elif not self._again(node):
                 self.copy(node)
         return self.finish()
 
@@ -54,7 +61,7 @@ class _Sinker(Rewriter):
         """``f(reshape(x), ...)`` as ``reshape(f(x, ...))``."""
         for old in node.inputs.values():
             view = _view_of(self.get(old), "reshape")
-            if view is None or view.output.shape != node.output.shape or not _worth(view.inputs["input"]):
+            if view is None or view.output.shape != node.output.shape or not self._worth(old):
                 continue
             if not self._alone(old):
                 continue
@@ -63,6 +70,29 @@ class _Sinker(Rewriter):
                 self.new[node.output] = self.reshape(made, node.output.shape)
                 return True
         return False
+
+    def _worth(self, old: Value) -> bool:
+        """Whether behind the view that makes `old`, perhaps behind others, there is what could take an element-wise
+        operator along.
+        """
+        view = self.get(old).producer
+        if view is not None and _takes_chains(view.inputs["input"]):
+            return True
+        while old.producer is not None and old.producer.op.name in _VIEWS:
+            old = old.producer.inputs["input"]
+            if not self._only_one(old):
+                return False
+        return _takes_chains(self.get(old))
+
+    @staticmethod
+    def _is_behind_a_view(value: Value) -> bool:
+        """Whether `value`, a view of an element-wise operator's result, is that of another view."""
+        maker = value.producer.inputs["input"].producer if value.producer is not None else None
+        sources = maker.inputs.values() if maker is not None and maker.op.expression is not None else ()
+        return any(v.producer is not None and v.producer.op.name in _VIEWS for v in sources)
+
+    def _only_one(self, old: Value) -> bool:
+        return old not in self.outputs and len(self.consumers.get(old, ())) == 1
 
     def _alone(self, old: Value) -> bool:
         """Whether what made the value before its reshape is needed by element-wise operators alone."""
@@ -113,7 +143,7 @@ class _Sinker(Rewriter):
             view = _view_of(self.get(old), "transpose")
             if view is None or view.output.shape != node.output.shape or self.consumers[old] != [node]:
                 continue
-            if old in self.outputs or not _worth(view.inputs["input"]):
+            if old in self.outputs or not self._worth(old):
                 continue
             order = view.attrs["permutation"]
             inputs = {role: self._turned(v, order, node) for role, v in node.inputs.items()}
@@ -144,9 +174,9 @@ def _view_of(value: Value, name: str) -> Node | None:
     return node if node is not None and node.op.name == name else None
 
 
-def _worth(source: Value) -> bool:
-    """Whether the operator that made `source` could take the element-wise one along."""
-    node = source.producer
+def _takes_chains(value: Value) -> bool:
+    """Whether the operator that made `value` could take an element-wise one along."""
+    node = value.producer
     return node is not None and (node.op.expression is not None or bool(node.op.meta.get("epilogue")))
 
 
