@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from onnx import helper
 
 import webnn_cl
 from tests.onnx.models import FLOAT, model, numbers
+from webnn_cl.compiler.fold import fold_constants
 from webnn_cl.onnx import InferenceSession
 from webnn_cl.onnx.spans import without_weights
 from webnn_cl.opencl.memory import live_bytes, peak_bytes
@@ -122,3 +124,105 @@ def test_folded_weights_are_made_again_for_a_shape_that_packs_them_otherwise(con
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=5e-5 * wanted.max())
         constants = [c for c in session._weights._constants.values() if c.array is not None and c.array.ndim == 4]
         assert constants and all(c.storage is None for c in constants)
+
+
+def deep_float16() -> onnx.ModelProto:
+    """As `deep`, with weights in float16 that are cast."""
+    weights = {f"w{k}": numbers(SIZE, SIZE, seed=k).astype(np.float16) / SIZE for k in range(LAYERS)}
+    names = ["x", *(f"m{k}" for k in range(LAYERS - 1)), "y"]
+    nodes = [node("Cast", [f"w{k}"], [f"f{k}"], to=FLOAT) for k in range(LAYERS)]
+    nodes += [node("MatMul", [names[k], f"f{k}"], [names[k + 1]]) for k in range(LAYERS)]
+    return model(nodes, {"x": (FLOAT, ["batch", SIZE])}, ["y"], weights=weights)
+
+
+def test_float16_weights_are_widened_while_they_are_packed(context: webnn_cl.MLContext) -> None:
+    data = deep_float16().SerializeToString()
+    gc.collect()
+    before = live_bytes()
+    peak_bytes(reset=True)
+    session = InferenceSession(data, context)
+    for rows in (16, 1):
+        x = wanted = numbers(rows, SIZE)
+        for k in range(LAYERS):
+            wanted = wanted @ (numbers(SIZE, SIZE, seed=k).astype(np.float16) / SIZE).astype(np.float32)
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
+        if rows == 16:
+            assert peak_bytes() - before <= LAYERS * WEIGHT + 3 * WEIGHT + (1 << 20)
+            assert live_bytes() - before <= LAYERS * WEIGHT + (1 << 20)
+    assert session.graph._executable.constant_bytes == LAYERS * WEIGHT // 2, "one row reads float16"  # type: ignore[union-attr]
+    address = np.frombuffer(data, np.uint8).ctypes.data
+    arrays = [c.array for c in session._weights._constants.values()]
+    assert [a.dtype for a in arrays if a is not None] == [np.float16] * LAYERS
+    assert all(a is not None and address <= a.ctypes.data < address + len(data) for a in arrays)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 16])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_widened_weights_are_exact(context: webnn_cl.MLContext, rows: int, transposed: bool) -> None:
+    """Rows of the identity pick numbers of a matrix: every finite float16, subnormal ones too."""
+    finite = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    weight = np.where(np.isfinite(finite), finite, np.float16(1)).reshape(16, 4096)
+    nodes = [node("Cast", ["w"], ["f"], to=FLOAT)]
+    nodes += [node("Gemm", ["x", "f"], ["y"], transB=1)] if transposed else [node("MatMul", ["x", "f"], ["y"])]
+    weights = {"w": np.ascontiguousarray(weight.T) if transposed else weight}
+    session = InferenceSession(model(nodes, {"x": (FLOAT, [rows, 16])}, ["y"], weights=weights), context)
+    for start in range(0, 16, rows):
+        x = np.eye(16, dtype=np.float32)[start : start + rows]
+        x = np.concatenate([x, np.zeros((rows - len(x), 16), np.float32)])
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y[: 16 - start], weight[start : start + rows].astype(np.float32))
+
+
+def test_widened_weights_that_are_read_as_they_are(context: webnn_cl.MLContext) -> None:
+    """By a chain, and twice: as float32 and as float16."""
+    table = numbers(512, 64).astype(np.float16)
+    nodes = [
+        node("Cast", ["w"], ["f"], to=FLOAT),
+        node("Gather", ["f", "i"], ["g"]),
+        node("Mul", ["f", "x"], ["y"]),
+        node("Cast", ["x"], ["h"], to=onnx.TensorProto.FLOAT16),
+        node("Mul", ["w", "h"], ["z"]),
+    ]
+    inputs = {"x": (FLOAT, [64]), "i": (onnx.TensorProto.INT64, [3])}
+    session = InferenceSession(model(nodes, inputs, ["g", "y", "z"], weights={"w": table}), context)
+    x = numbers(64, seed=1)
+    g, y, z = session.run(None, {"x": x, "i": np.array([5, 0, 511])})
+    np.testing.assert_array_equal(g, table.astype(np.float32)[[5, 0, 511]])
+    np.testing.assert_array_equal(y, table.astype(np.float32) * x)
+    np.testing.assert_allclose(z, table * x.astype(np.float16), rtol=1e-3)
+
+
+def test_dequantized_weights_are_folded_one_by_one(
+    context: webnn_cl.MLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of theirs is in memory between folding and packing."""
+    weights: dict[str, np.ndarray] = {}
+    for k in range(LAYERS):
+        weights[f"w{k}"] = (numbers(SIZE, SIZE, seed=k) * 30).astype(np.int8)
+        weights[f"s{k}"] = (1 + numbers(SIZE, seed=k + 50) ** 2) / 2**15
+    names = ["x", *(f"m{k}" for k in range(LAYERS - 1)), "y"]
+    nodes = [node("DequantizeLinear", [f"w{k}", f"s{k}"], [f"f{k}"]) for k in range(LAYERS)]
+    nodes += [node("MatMul", [names[k], f"f{k}"], [names[k + 1]]) for k in range(LAYERS)]
+    made = model(nodes, {"x": (FLOAT, ["batch", SIZE])}, ["y"], weights=weights)
+    x = wanted = numbers(16, SIZE)
+    for k in range(LAYERS):
+        wanted = wanted @ (weights[f"w{k}"] * weights[f"s{k}"])
+    gc.collect()
+    before = live_bytes()
+    peak_bytes(reset=True)
+    between: list[int] = []
+
+    def fold(*args: Any) -> Any:
+        graph = fold_constants(*args)
+        between.append(live_bytes() - before)
+        return graph
+
+    monkeypatch.setattr("webnn_cl.compiler.compile.fold_constants", fold)
+    session = InferenceSession(made, context)
+    for _ in range(2):
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+    assert peak_bytes() - before <= LAYERS * WEIGHT + 3 * WEIGHT + (1 << 20)
+    assert live_bytes() - before <= LAYERS * WEIGHT + (1 << 20)
+    assert between and max(between) < WEIGHT // 2

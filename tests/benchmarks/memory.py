@@ -89,6 +89,20 @@ def _dense(path: Path, dtype: type = np.float32, external: bool = False) -> dict
     return {"x": (64, size)}
 
 
+def _quantized(path: Path) -> dict[str, tuple[int, ...]]:
+    """Twenty-four products with int8 weights of 2048 x 2048, dequantized by column."""
+    rng, size, count = np.random.default_rng(0), 2048, 24
+    names = ["x", *(f"m{k}" for k in range(count - 1)), "y"]
+    nodes, weights = [], []
+    for k in range(count):
+        weights.append(numpy_helper.from_array(rng.integers(-128, 128, (size, size), np.int8), f"w{k}"))
+        weights.append(numpy_helper.from_array(rng.random(size, np.float32) / size, f"s{k}"))
+        nodes.append(helper.make_node("DequantizeLinear", [f"w{k}", f"s{k}"], [f"f{k}"]))
+        nodes.append(helper.make_node("MatMul", [names[k], f"f{k}"], [names[k + 1]]))
+    _save(path, nodes, (64, size), (64, size), weights, False)
+    return {"x": (64, size)}
+
+
 def _convolutions(path: Path) -> dict[str, tuple[int, ...]]:
     """Twelve 3x3 convolutions of 512 channels, each with a batch normalization to fold."""
     rng, channels, count = np.random.default_rng(0), 512, 12
@@ -118,6 +132,7 @@ MODELS: dict[str, Maker] = {
     "8 products 4096": _dense,
     "8 products 4096, external data": lambda path: _dense(path, external=True),
     "8 products 4096, float16": lambda path: _dense(path, np.float16),
+    "24 products 2048, int8": _quantized,
     "12 convolutions 512": _convolutions,
 }
 

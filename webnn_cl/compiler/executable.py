@@ -173,8 +173,7 @@ class Executable:
         kept = [b for b in self._main.buffers() if b.kind == "constant"]
         constants = ConstantMemory(context, kept, last)
         prologue, self._prologue = self._prologue, None
-        if prologue is not None:
-            constants.pack(prologue)
+        constants.pack(prologue)
         with context._timeline.lock:
             self._constants = constants.take()
             for buffer, memory in self._constants.items():

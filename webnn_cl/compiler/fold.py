@@ -17,6 +17,8 @@ __all__ = ["fold_constants"]
 
 # Expanding a constant costs memory for good and saves little time; beyond this growth it stays in the graph.
 MAX_GROWTH_BYTES = 16 << 20
+# Values from this size on are made one by one, when they are packed, unless all of them together are small.
+LARGE_BYTES, PIECE_BYTES = 1 << 20, 8 << 20
 # Host constants up to this size are told apart by their bytes, others by identity.
 SMALL_BYTES = 1024
 Compile = Callable[[Graph, "MLContext"], Executable]
@@ -35,7 +37,7 @@ def fold_constants(graph: Graph, context: MLContext, compile_: Compile) -> Graph
     constants = {value: Value(value.desc, constant=c) for value, key in keys.items() if (c := key.known()) is not None}
     missing = [value for value in wanted if value not in constants]
     if missing:
-        made = _evaluate(missing, {v for v in missing if keys[v].lasts}, context, compile_)
+        made = _Maker(context, compile_).constants(missing, {v for v in missing if keys[v].lasts})
         for value, constant in made.items():
             keys[value].remember(constant)
             constants[value] = Value(value.desc, constant=constant)
@@ -97,7 +99,18 @@ def _structure(root: Value, leaves: dict[Constant, None], seen: dict[Value, int]
     return "|".join(parts)
 
 
+def _narrow(value: Value) -> Value | None:
+    """The float16 constant that `value` is as float32."""
+    node = value.producer
+    if node is None or node.op.name != "cast" or value.data_type != "float32":
+        return None
+    source = node.inputs["input"]
+    return source if source.is_constant and source.data_type == "float16" else None
+
+
 def _grows(node: Node) -> bool:
+    if _narrow(node.output) is not None:  # only packings of it stay, as a rule
+        return False
     before = sum(v.desc.nbytes for v in node.inputs.values())
     after = sum(v.desc.nbytes for v in node.outputs)
     return after - before > MAX_GROWTH_BYTES
@@ -109,28 +122,39 @@ def _boundary(graph: Graph, folded: set[Value]) -> list[Value]:
     return [v for v in dict.fromkeys([*used, *graph.outputs.values()]) if v in folded]
 
 
-def _evaluate(
-    wanted: list[Value], lasting: set[Value], context: MLContext, compile_: Compile
-) -> dict[Value, Constant]:
-    part = Graph.reachable_from({f"c{k}": v for k, v in enumerate(wanted)})
-    memory = _computed(part, context, compile_)
+class _Maker:
+    """Makes folded values: at once, or when they are packed."""
 
-    def again(value: Value) -> Callable[[MLContext], Any] | None:
-        if value not in lasting:
-            return None
-        return lambda context: _computed(Graph.reachable_from({"c": value}), context, compile_)["c"]
+    def __init__(self, context: MLContext, compile_: Compile) -> None:
+        self._context = context
+        self._compile = compile_
 
-    return {v: Constant(storage=memory[n], folded=True, remake=again(v)) for n, v in part.outputs.items()}
+    def constants(self, wanted: list[Value], lasting: set[Value]) -> dict[Value, Constant]:
+        """A constant for each of `wanted`. Those in `lasting` can be made at any time: what they are made of stays."""
+        large = {v for v in lasting if v.desc.nbytes >= LARGE_BYTES}
+        if sum(v.desc.nbytes for v in large) <= PIECE_BYTES:
+            large = set()
+        now = [v for v in wanted if v not in large and _narrow(v) is None]
+        part = Graph.reachable_from({f"c{k}": v for k, v in enumerate(now)})
+        memory = self._computed(part, self._context) if now else {}
+        made = {value: memory[name] for name, value in part.outputs.items()}
+        return {v: self._constant(v, made.get(v), v in lasting) for v in wanted}
 
+    def _constant(self, value: Value, memory: Any, lasts: bool) -> Constant:
+        def remake(context: MLContext) -> Any:
+            return self._computed(Graph.reachable_from({"c": value}), context)["c"]
 
-def _computed(part: Graph, context: MLContext, compile_: Compile) -> dict[str, Any]:
-    """Device memory of each output of `part`, which has no inputs."""
-    executable = compile_(part, context)
-    memory = {name: allocate(context._cl, value.desc.nbytes) for name, value in part.outputs.items()}
-    with context._timeline.lock:
-        executable.enqueue(context._timeline.queue, {("out", name): buffer for name, buffer in memory.items()})
-        context._timeline.queue.flush()
-    return memory
+        can = remake if lasts or memory is None else None
+        return Constant(storage=memory, folded=True, remake=can, narrow=_narrow(value))
+
+    def _computed(self, part: Graph, context: MLContext) -> dict[str, Any]:
+        """Device memory of each output of `part`, which has no inputs."""
+        executable = self._compile(part, context)
+        memory = {name: allocate(context._cl, value.desc.nbytes) for name, value in part.outputs.items()}
+        with context._timeline.lock:
+            executable.enqueue(context._timeline.queue, {("out", name): buffer for name, buffer in memory.items()})
+            context._timeline.queue.flush()
+        return memory
 
 
 def _replace(graph: Graph, folded: set[Value], constants: dict[Value, Value]) -> Graph:

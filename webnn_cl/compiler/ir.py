@@ -47,7 +47,8 @@ class Constant:
 
     Identity is the key under which a context keeps uploads and packings, so two values that share data share
     one Constant. A `lasting` one belongs to a session: its `array` stays, and its device memory comes and goes. One
-    that was `folded` loses its memory once it is packed; ``remake(context)`` makes it again for a later graph, if any.
+    that was `folded` loses its memory once it is packed; ``remake(context)`` makes it (again) where `storage` is None.
+    Where it is a float16 constant cast to float32, `narrow` is that constant, which packing reads in its place.
     """
 
     array: np.ndarray[Any, Any] | None = None
@@ -56,6 +57,7 @@ class Constant:
     lasting: bool = False
     folded: bool = False
     remake: Callable[[Any], Any] | None = None
+    narrow: Value | None = None
 
 
 @dataclass(eq=False)

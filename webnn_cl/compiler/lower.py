@@ -180,7 +180,8 @@ class Lowering:
         """`value` in another layout of `nbytes`, written by the launches of ``emit(lowering, source, packed)``.
 
         A constant is packed once at build and shared by all graphs that pack the same constant under the same
-        `key`; anything else is packed at every dispatch.
+        `key`; anything else is packed at every dispatch. `source` is float16 where `value` is a float16 constant that
+        was cast to float32.
         """
         if value.constant is None:
             scratch = self.scratch(nbytes)
@@ -196,7 +197,7 @@ class Lowering:
         self._packed[value.constant, key] = buffer
         outer, self._target = self._target, self.plan.prologue
         try:
-            emit(self, value, buffer)
+            emit(self, value.constant.narrow or value, buffer)
         finally:
             self._target = outer
         return buffer

@@ -38,8 +38,9 @@ class ConstantMemory:
     """The memory of one executable's constants: `kept` are the buffers that every dispatch reads.
 
     Packings that are kept stay with their Constant, for other graphs. Raw data stays only where a dispatch reads it;
-    what was uploaded, or folded, for packing alone is dropped behind it. With `last`, no later graph of the build
-    reads the constants, and the host's copies are dropped too, but those that a session owns.
+    what was uploaded, or folded, for packing alone is dropped behind it, and large folded values are made only when
+    their packing comes. With `last`, no later graph of the build reads the constants, and the host's copies are
+    dropped too, but those that a session owns.
     """
 
     def __init__(self, context: MLContext, kept: Iterable[Buffer], last: bool) -> None:
@@ -49,13 +50,20 @@ class ConstantMemory:
         self._last = last
         self._memory: dict[Buffer, cl.Buffer] = {}
 
-    def pack(self, prologue: Prepared) -> None:
-        """Run the launches of `prologue`. Takes the timeline's lock a piece at a time, and waits outside it."""
+    def pack(self, prologue: Prepared | None) -> None:
+        """Make what dispatches read: raw data that has to be folded, and the launches of `prologue`.
+
+        Takes the timeline's lock a piece at a time; waits, and compiles what folds, outside it.
+        """
+        self._fold(self._kept)
+        if prologue is None:
+            return
         timeline = self._context._timeline
         self._claim(prologue.buffers())
         ends = {buffer: index for index, c in enumerate(prologue.commands) for buffer in c.buffers()}
         index, count = 0, len(prologue.commands)
         while index < count:
+            self._fold(prologue.commands[index].buffers())
             with timeline.lock:
                 timeline.check_alive()
                 index, event = self._piece(prologue, index, ends)
@@ -64,23 +72,39 @@ class ConstantMemory:
                 event.wait()
 
     def _claim(self, buffers: Iterable[Buffer]) -> None:
-        """Take hold of raw device memory that exists, and make again what was folded and then dropped."""
+        """Take hold of raw device memory that exists."""
         for buffer in buffers:
             constant = buffer.constant
             if constant is None or buffer.pack_key is not None:
                 continue
             memory = getattr(constant.storage, "buffer", constant.storage)
-            if memory is None and constant.array is None:
-                assert constant.remake is not None
-                memory = constant.remake(self._context)
             if memory is not None:
                 self._memory[buffer] = memory
 
+    def _fold(self, buffers: Iterable[Buffer]) -> None:
+        """Make the folded values among `buffers` that are not there: not made yet, or dropped behind a packing."""
+        for buffer in filter(self._is_unmade, buffers):
+            constant = buffer.constant
+            assert constant is not None and constant.remake is not None
+            memory = self._memory[buffer] = constant.remake(self._context)
+            if constant in self._raw_kept:
+                constant.storage = memory
+
+    def _is_unmade(self, buffer: Buffer) -> bool:
+        constant = buffer.constant
+        if constant is None or buffer.pack_key is not None or buffer in self._memory:
+            return False
+        return constant.array is None and constant.storage is None
+
     def _piece(self, prologue: Prepared, index: int, ends: dict[Buffer, int]) -> tuple[int, cl.Event | None]:
-        """Enqueue from command `index` on, until enough raw data waits to be freed; the next index, the last event."""
+        """Enqueue from command `index` on, until enough raw data waits to be freed or something has to be folded; the
+        next index, the last event.
+        """
         queue, freed, event = self._context._timeline.queue, 0, None
         while index < len(prologue.commands) and freed < PIECE_BYTES:
             buffers = dict.fromkeys(prologue.commands[index].buffers())
+            if any(map(self._is_unmade, buffers)):
+                break
             for buffer in buffers:
                 if buffer not in self._memory:
                     self._memory[buffer] = self._allocated(buffer)

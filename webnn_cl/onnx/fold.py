@@ -48,7 +48,13 @@ def can_fold(node: Node, arrays: Sequence[Array | None]) -> bool:
     """Whether `node`, whose inputs are all known, is to be evaluated on the host."""
     if node.op_type in RANDOM | CONTROL | NEURAL or node.domain not in ("", "ai.onnx.ml"):
         return False
-    return node.op_type not in COSTLY or sum(a.size for a in arrays if a is not None) <= SMALL
+    costly = node.op_type in COSTLY or (node.op_type == "Cast" and _widens(arrays))
+    return not costly or sum(a.size for a in arrays if a is not None) <= SMALL
+
+
+def _widens(arrays: Sequence[Array | None]) -> bool:
+    """Weights in float16 stay so on the host; the device casts them."""
+    return any(a is not None and a.dtype == np.float16 for a in arrays)
 
 
 def fold(

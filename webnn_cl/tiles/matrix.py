@@ -184,7 +184,8 @@ def lower_panels(p: Product, lw: Lowering) -> None:
         _lower_tiles(p, lw, b_packed=True)
         return
     # A product of few rows takes as long as reading b does.
-    storage = p.storage if p.b.is_constant else "float"
+    constant = p.b.constant
+    storage = "float" if constant is None else "half" if constant.narrow is not None else p.storage
     panels = ceil_div(p.n, PANEL)
     each = pieces(panels, 2.0 * p.m * p.k * PANEL, lw.facts)
     kernel = p.kernel("gemv.cl", "gemv_panels", W=storage)
