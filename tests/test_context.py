@@ -15,6 +15,7 @@ import pytest
 import webnn_cl
 from tests.work import affine, tensor
 from webnn_cl import InvalidStateError, MLTypeError, NotSupportedError
+from webnn_cl.opencl import adopt
 
 ML = webnn_cl.ML()
 
@@ -257,6 +258,36 @@ def test_destroying_one_context_leaves_the_others() -> None:
     made = tensor(two, 5.0)
     one.destroy()
     assert two.read_tensor(made) == [5.0]
+    two.destroy()
+
+
+def test_contexts_on_one_device_share_one_pyopencl_context_while_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adopt, "_shared", weakref.WeakValueDictionary())  # the suite's own context has one open
+    one, two = ML.create_context(), ML.create_context(profiling=True)
+    given = ML.create_context(opencl=cl.Context([one.device.cl_device]))
+    assert one.cl_context is two.cl_context and one.queue != two.queue
+    assert given.cl_context != one.cl_context
+    one.destroy()
+    made = tensor(two, 5.0)
+    assert two.read_tensor(made) == [5.0]
+    reference = weakref.ref(one.cl_context)
+    del one
+    gc.collect()
+    assert ML.create_context().cl_context is reference()
+    del two, made
+    gc.collect()
+    assert reference() is None
+
+
+def test_after_a_failure_of_the_device_new_contexts_begin_afresh() -> None:
+    one = ML.create_context()
+    one._timeline.lose("the device failed")
+    two = ML.create_context()
+    assert one.is_lost and two.cl_context != one.cl_context
+    made = tensor(two, 5.0)
+    assert two.read_tensor(made) == [5.0]
+    with ML.create_context() as three:
+        assert three.cl_context is two.cl_context
     two.destroy()
 
 

@@ -242,10 +242,16 @@ def test_copy_needs_no_flags(context: webnn_cl.MLContext) -> None:
     assert context.read_tensor(target) == [6.0]
 
 
+def another(context: webnn_cl.MLContext, same: bool) -> webnn_cl.MLContext:
+    """A second context on the device, in the same pyopencl.Context or in one of its own."""
+    if same:
+        return ML.create_context(device=context.device)
+    return ML.create_context(opencl=cl.Context([context.device.cl_device]))
+
+
 @pytest.mark.parametrize("same", [False, True])
 def test_copy_between_contexts_is_in_order_on_both(context: webnn_cl.MLContext, same: bool) -> None:
-    options = {"opencl": context.cl_context} if same else {}
-    with ML.create_context(**options) as other:
+    with another(context, same) as other:
         kernels, theirs = Kernels(context.cl_context), Kernels(other.cl_context)
         source, target = tensor(context, shape=(1000,)), tensor(other, shape=(1000,))
         reads = []
@@ -268,7 +274,7 @@ def test_copy_between_contexts_is_in_order_on_both(context: webnn_cl.MLContext, 
 
 def test_copy_waits_for_leases_on_either_side(context: webnn_cl.MLContext, kernels: Kernels) -> None:
     for same in (False, True):
-        with ML.create_context(**({"opencl": context.cl_context} if same else {})) as other:
+        with another(context, same) as other:
             source, target = shared(context, 1.0), shared(other, 0.0)
             lease = context.export_tensor(source)
             other.copy_tensor(source, target)

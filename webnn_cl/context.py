@@ -19,7 +19,7 @@ from webnn_cl.errors import InvalidStateError, MLError, MLTypeError
 from webnn_cl.future import MLFuture
 from webnn_cl.interop.sharing import SharingMixin
 from webnn_cl.opencl import fork, transfer
-from webnn_cl.opencl.adopt import Connection
+from webnn_cl.opencl.adopt import Connection, forget_shared
 from webnn_cl.opencl.facts import DeviceFacts
 from webnn_cl.opencl.in_place import InPlace, read_in_place, write_in_place
 from webnn_cl.opencl.loss import DeviceLostError
@@ -101,7 +101,7 @@ class MLContext(SharingMixin):
 
     @property
     def cl_context(self) -> Any:
-        """The pyopencl.Context."""
+        """The pyopencl.Context; contexts on one device share it, unless they were given one of the user's."""
         return self._cl
 
     @property
@@ -349,6 +349,7 @@ def _loser(context: MLContext) -> Any:
     def lose(message: str) -> None:
         alive = reference()
         if alive is not None:
+            forget_shared(alive._cl)
             alive._lose(message, DeviceLostError)
 
     return lose

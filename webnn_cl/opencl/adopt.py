@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +11,24 @@ from typing import Any
 import pyopencl as cl
 
 from webnn_cl.errors import MLTypeError, NotSupportedError, OperationError
+from webnn_cl.opencl import fork
 from webnn_cl.opencl.choice import Choice, choose
 from webnn_cl.opencl.devices import MLDevice, find
 from webnn_cl.opencl.linker import require_linker
 
-__all__ = ["Connection", "adopted", "opened"]
+__all__ = ["Connection", "adopted", "forget_shared", "opened"]
+
+_lock = threading.Lock()
+# By device, as long as a context of ours uses it: what is built for one serves all of them.
+_shared: weakref.WeakValueDictionary[int, cl.Context] = weakref.WeakValueDictionary()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+fork.in_child(_renew_lock)
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,10 @@ class Connection:
 
 
 def opened(choice: Choice, profiling: bool) -> Connection:
-    """A fresh context and queue on the chosen device; OperationError when the device refuses."""
+    """A queue of its own on the chosen device, in the pyopencl context that the process has there.
+
+    OperationError when the device refuses.
+    """
     device = choice.device
     require_linker(device.platform)
     try:
@@ -94,7 +112,19 @@ def _adopted_context(context: Any, device: object, profiling: bool) -> Connectio
 
 
 def _context(device: Any) -> Any:
-    return cl.Context([device])
+    with _lock:
+        context = _shared.get(device.int_ptr)
+        if context is None:
+            context = _shared[device.int_ptr] = cl.Context([device])
+        return context
+
+
+def forget_shared(context: Any) -> None:
+    """Let nobody else begin in `context`, whose device failed: later ones get a fresh one."""
+    with _lock:
+        for device, shared in list(_shared.items()):
+            if shared == context:
+                del _shared[device]
 
 
 def _queue(context: Any, device: Any, profiling: bool) -> Any:
