@@ -18,11 +18,12 @@ SUITES = {
 }
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("suite", SUITES)
 def test_gpu_family(suite: str, pytestconfig: pytest.Config) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SUITES[suite]]
     device = pytestconfig.getoption("--device")
     command += ["--device", device] if device else []
     environment = {**os.environ, "WEBNN_CL_KERNELS": "gpu"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1100, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -89,4 +89,4 @@ def test_links_lead_somewhere() -> None:
 
 def test_the_two_commands_come_first() -> None:
     job, tests = blocks("sh")[:2]
-    assert job.endswith("examples/read_text.py\n") and tests.endswith("-m pytest\n")
+    assert job.endswith("examples/read_text.py\n") and tests.endswith("-m pytest -n 2\n")

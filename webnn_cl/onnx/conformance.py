@@ -26,7 +26,7 @@ from webnn_cl.onnx.session import InferenceSession
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
 
-__all__ = ["KINDS", "Outcome", "cases", "main", "run_case"]
+__all__ = ["KINDS", "Outcome", "cases", "main", "run_case", "run_cases"]
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -134,13 +134,18 @@ def _array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def run_kinds(kinds: Iterable[str], context: MLContext, text: str = "") -> Iterator[Outcome]:
+def run_cases(chosen: Iterable[Any], context: MLContext) -> Iterator[Outcome]:
     """The outcome of each case, as they finish."""
+    for case in chosen:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield run_case(case, context)
+
+
+def run_kinds(kinds: Iterable[str], context: MLContext, text: str = "") -> Iterator[Outcome]:
+    """The outcome of each case of these kinds whose name contains `text`, as they finish."""
     for kind in kinds:
-        for case in cases(kind, text):
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                yield run_case(case, context)
+        yield from run_cases(cases(kind, text), context)
 
 
 def summary(outcomes: Iterable[Outcome]) -> str:
