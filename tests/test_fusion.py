@@ -536,3 +536,69 @@ def test_views_that_somebody_else_reads_stay_before_the_operator(context: Any) -
         return {"y": b.relu(b.transpose(product, permutation=[1, 0, 2])), "z": b.reduce_max(product, axes=[1])}
 
     check_graph(context, build, {"x": floats(32, 64)})
+
+
+def test_quantized_heads(context: Any) -> None:
+    weights, scale, zero = floats(64, 48), np.full((1, 1, 1), 0.1, np.float32), np.full((1, 1, 1), 128, np.uint8)
+
+    def build(b: Any) -> dict[str, Any]:
+        product = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (32, 6, 8))
+        heads = b.transpose(b.transpose(product, permutation=[1, 0, 2]), permutation=[0, 2, 1])
+        return {"y": b.quantize_linear(heads, b.constant(scale), b.constant(zero))}
+
+    x = np.round(floats(32, 64) * 4)
+    weights = np.round(weights * 4) / 64 + 1 / 1024  # nothing lies between two steps
+    assert families(check_graph(context, build, {"x": x}))[:1] == ["gemm"]
+    assert len(families(check_graph(context, build, {"x": x}))) == 2
+
+
+# Results behind transposes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 2, 40])
+@pytest.mark.parametrize("size", [8, 24, 20])
+def test_heads_are_joined_where_they_are_computed(context: Any, rows: int, size: int) -> None:
+    weights = floats(6 * size, 48)
+
+    def build(b: Any) -> dict[str, Any]:
+        heads = b.matmul(b.input("p", (2, 6, rows, 33)), b.input("v", (2, 6, 33, size)))
+        joined = b.reshape(b.transpose(b.relu(heads), permutation=[0, 2, 1, 3]), (2, rows, 6 * size))
+        return {"y": b.matmul(joined, b.constant(weights))}
+
+    graph = check_graph(context, build, {"p": floats(2, 6, rows, 33), "v": floats(2, 6, 33, size)})
+    assert "strided" not in families(graph)
+
+
+@pytest.mark.parametrize("order", [[1, 0, 2, 3], [2, 0, 1, 3], [2, 1, 0, 3], [1, 2, 0, 3]])
+def test_chains_and_kernels_write_transposed_outputs(context: Any, order: list[int]) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (3, 4, 5, 24))
+        turned = {
+            "chain": b.exp(b.mul(x, number(b, 0.5))),
+            "softmax": b.softmax(x, 3),
+            "norm": b.layer_normalization(x, axes=[3]),
+            "product": b.matmul(b.input("a", (3, 4, 5, 7)), b.input("b", (7, 24))),
+            "mean": b.reduce_mean(b.input("m", (3, 4, 5, 9, 24)), axes=[3], keep_dimensions=False),
+        }
+        return {name: b.transpose(value, permutation=order) for name, value in turned.items()}
+
+    feeds = {"x": floats(3, 4, 5, 24), "a": floats(3, 4, 5, 7), "b": floats(7, 24), "m": floats(3, 4, 5, 9, 24)}
+    graph = check_graph(context, build, feeds)
+    if context._facts.is_cpu:
+        assert "strided" not in families(graph)
+
+
+def test_a_transposed_result_through_reshapes(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        y = b.softmax(b.input("x", (6, 4, 10, 16)), 3)
+        return {"y": b.transpose(b.reshape(y, (24, 5, 2, 16)), permutation=[2, 0, 1, 3])}
+
+    assert families(check_graph(context, build, {"x": floats(6, 4, 10, 16)})) == ["softmax"]
+
+
+def test_a_result_that_is_needed_turned_and_as_it_is(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        y = b.softmax(b.input("x", (6, 4, 16)), 2)
+        return {"y": b.transpose(y, permutation=[1, 0, 2]), "z": y, "e": b.exp(b.reduce_max(y, axes=[0]))}
+
+    check_graph(context, build, {"x": floats(6, 4, 16)})

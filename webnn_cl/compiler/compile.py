@@ -17,7 +17,7 @@ from webnn_cl.compiler.layout import to_channels_last
 from webnn_cl.compiler.lower import Lowering
 from webnn_cl.compiler.norm_patterns import recognize_normalizations
 from webnn_cl.compiler.patterns import recognize
-from webnn_cl.compiler.place import place_pieces, read_by_chains
+from webnn_cl.compiler.place import place_pieces, place_turned, read_by_chains
 from webnn_cl.compiler.quantized import to_integer_products
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.sink import sink_views
@@ -39,7 +39,8 @@ def compile_graph(graph: Graph, context: MLContext) -> Executable:
     graph = recognize(recognize_normalizations(simplify(graph)))
     graph = sink_views(simplify(graph))
     graph = to_integer_products(simplify(to_channels_last(graph)), context)
-    graph = fold_constants(sink_views(expand_operators(graph)), context, partial(compile_and_prepare, last=False))
+    graph = sink_views(expand_operators(graph), expanded=True)
+    graph = fold_constants(graph, context, partial(compile_and_prepare, last=False))
     return compile_and_prepare(join_attention(graph, context._facts), context)
 
 
@@ -54,6 +55,7 @@ def compile_and_prepare(
     lowering = Lowering(graph, context._facts, lambda node: variants.get(workload(node)))
     steps = fuse_elementwise(graph)
     lowering.places = place_pieces(graph, steps, context._facts.is_cpu)
+    lowering.places |= place_turned(graph, steps, context._facts.is_cpu, lowering.places)
     lowering.read_by_chains = read_by_chains(graph, steps)
     for step in steps:
         lower_step(step, lowering)
@@ -71,7 +73,7 @@ def lower_step(step: Step, lowering: Lowering) -> None:
         lower_chain(chain, lowering)
         return
     place = lowering.places.get(node.output if chain is None else chain.output)
-    if place is not None and node.op.view:
+    if place is not None and "view" in node.op.meta:
         return
     lowering.at(node, tail_of(node, chain, place))
     if chain is not None or not lower_view(node, lowering):

@@ -165,7 +165,7 @@ def lower_chain(chain: Chain, lowering: Lowering) -> None:
 
 def _placed(shape: tuple[int, ...], place: Place) -> View:
     """The elements of a concat that are a piece of `shape`."""
-    view = place.view(shape)
+    view = place.view.reshaped(shape)
     assert view is not None
     return view
 

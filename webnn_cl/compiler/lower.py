@@ -157,7 +157,8 @@ class Lowering:
         resolved = tuple(self.buffer(a) if isinstance(a, Value) else a for a in args)
         pairs = tuple((self._resolve(a), self._resolve(b)) for a, b in in_place)
         # An epilogue may make the elements of the output smaller than those of the input.
-        pairs = tuple((a, b) for a, b in pairs if a.nbytes == b.nbytes)
+        moved = self._tail is not None and self._tail.moved
+        pairs = tuple((a, b) for a, b in pairs if a.nbytes == b.nbytes and not moved)
         self._target.append(Launch(kernel, resolved, rounded, local, self._node, pairs, guard))
 
     def tail(self, node: Node) -> Tail:

@@ -1,15 +1,16 @@
-"""Placement: parts of a concat are written, and parts of a split read, where they lie in the whole."""
+"""Placement: results are written, and parts of a split read, where they lie in a concat or behind a transpose."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from webnn_cl.compiler.fuse import Step
 from webnn_cl.compiler.ir import Graph, Node, Value
 from webnn_cl.compiler.tail import Place, vector_run
+from webnn_cl.ops.strided import View, affine_view
 
-__all__ = ["place_pieces", "places_of", "read_by_chains"]
+__all__ = ["place_pieces", "place_turned", "places_of", "read_by_chains"]
 
 # Element-wise kernels store rows by vectors of eight.
 LANES = 8
@@ -52,7 +53,7 @@ def places_of(node: Node) -> list[Place]:
     found, offset = [], 0
     for value in node.many("inputs"):
         run = value.desc.size // rows
-        found.append(Place(node.output, offset, run, pitch))
+        found.append(Place(node.output, View((rows, run), (pitch, 1), offset)))
         offset += run
     return found
 
@@ -75,12 +76,97 @@ def _can_write(step: Step, place: Place) -> bool:
     if step.node is None:
         assert step.chain is not None
         shape = step.chain.output.shape
-        rows_fit = place.rows == 1 or (place.run >= LANES and shape[-1] >= LANES)
-        return rows_fit and place.view(shape) is not None
+        rows_fit = place.whole or (place.run >= LANES and shape[-1] >= LANES)
+        return rows_fit and place.view.reshaped(shape) is not None
     if len(step.node.outputs) != 1:
         return False
     run = vector_run(step.node)
     return run > 0 and place.run % run == 0
+
+
+def place_turned(graph: Graph, steps: Sequence[Step], chains: bool, taken: Container[Value]) -> dict[Value, Place]:
+    """Where the values go that are only needed transposed and in memory, if the step that makes them can write there.
+
+    `taken` have a place already; `chains` as in place_pieces. The views on the way are in it too.
+    """
+    if not any(node.op.name == "transpose" for node in graph.nodes):
+        return {}
+    found: dict[Value, Place] = {}
+    readers, outputs = graph.readers(), set(graph.outputs.values())
+    for step in steps:
+        value = _result(step)
+        if value in taken or not (chains or step.node is not None):
+            continue
+        way = _way_through_views(value, readers, outputs)
+        place = _turned_place(value, way) if way and _needs_memory(*_seen(way), readers, outputs) else None
+        if place is not None and not place.whole and _can_write(step, place):
+            found.update(dict.fromkeys([value, *(node.output for node in way)], place))
+    return found
+
+
+def _way_through_views(value: Value, readers: dict[Value, list[Node]], outputs: set[Value]) -> list[Node]:
+    """The transposes and reshapes through which alone `value` is needed, as far as strides can say what they show; down
+    to the last transpose.
+    """
+    way: list[Node] = []
+    view = View.packed(value.shape)
+    while value not in outputs and len(readers.get(value, ())) == 1:
+        (node,) = readers[value]
+        seen = affine_view(node, view) if node.op.name in ("reshape", "transpose") else None
+        if seen is None:
+            break
+        way.append(node)
+        value, view = node.output, seen
+    while way and way[-1].op.name != "transpose":
+        way.pop()
+    return way
+
+
+def _seen(way: Sequence[Node]) -> tuple[Value, View]:
+    """The last value of a way, and how it lies in the first one's memory."""
+    view = View.packed(way[0].inputs["input"].shape)
+    for node in way:
+        found = affine_view(node, view)
+        assert found is not None
+        view = found
+    return way[-1].output, view
+
+
+def _needs_memory(value: Value, view: View, readers: dict[Value, list[Node]], outputs: set[Value]) -> bool:
+    """Whether a value, a view of something else, would be copied for one who needs it."""
+    if value in outputs:
+        return True
+    for node in readers.get(value, ()):
+        seen = affine_view(node, view)
+        if seen is not None:
+            if _needs_memory(node.output, seen, readers, outputs):
+                return True
+        elif node.op.view or not reads_view(node, view):
+            return True
+    return False
+
+
+def reads_view(node: Node, view: View) -> bool:
+    """Whether `node` can read `view` of a tensor where it lies."""
+    small = view.collapsed()
+    if node.op.expression is not None:
+        return not small.shape or (small.strides[-1] == 1 and small.shape[-1] >= LANES)
+    return bool(node.op.meta.get("reads_views"))
+
+
+def _turned_place(value: Value, way: Sequence[Node]) -> Place | None:
+    """Where in the last value's own memory each element of the first one lies; None where strides can't say it."""
+    target = way[-1].output
+    view = View.packed(target.shape)
+    for node in reversed(way):
+        if view.shape != node.output.shape:
+            return None
+        if node.op.name == "transpose":
+            order = node.attrs["permutation"]
+            view = view.transposed([order.index(axis) for axis in range(len(order))])
+        else:
+            view = view.reshaped(node.inputs["input"].shape) or view
+    return Place(target, view)
 
 
 def read_by_chains(graph: Graph, steps: Sequence[Step]) -> set[Value]:

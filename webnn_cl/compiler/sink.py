@@ -14,20 +14,23 @@ from webnn_cl.compiler.rewrite import Rewriter
 __all__ = ["reshaped_operand", "sink_views"]
 
 _VIEWS = ("reshape", "transpose")
-# Operators whose operands are shared out by blocks, not broadcast.
+# Operators whose operands are shared out by blocks, not broadcast, until they were expanded.
 _BY_BLOCKS = ("quantize_linear", "dequantize_linear")
 # Element-wise operators that are made again under another shape for one operand.
 _MAX_DEPTH = 8
 # Views behind one another that an operator passes, one a pass.
-MOST_PASSES = 4
+MOST_PASSES = 8
 
 
-def sink_views(graph: Graph) -> Graph:
-    """`graph` with views behind element-wise operators wherever all operands can be had without a copy."""
+def sink_views(graph: Graph, expanded: bool = False) -> Graph:
+    """`graph` with views behind element-wise operators wherever all operands can be had without a copy.
+
+    `expanded`: expand_operators was here, and every operand broadcasts.
+    """
     if not any(node.op.name in _VIEWS for node in graph.nodes):
         return graph
     for _ in range(MOST_PASSES):
-        sinker = _Sinker(graph)
+        sinker = _Sinker(graph, () if expanded else _BY_BLOCKS)
         graph = sinker.run()
         if not sinker.uncovered:
             break
@@ -38,9 +41,14 @@ class _Sinker(Rewriter):
     # Whether an operator went before a view and stands behind another one now.
     uncovered = False
 
+    def __init__(self, graph: Graph, apart: Sequence[str]) -> None:
+        """`apart` names operators that stay where they are."""
+        super().__init__(graph)
+        self.apart = apart
+
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            fits = node.op.expression is not None and node.op.name not in _BY_BLOCKS
+            fits = node.op.expression is not None and node.op.name not in self.apart
             if fits and (self._reshape(node) or self._turn(node)):
                 self.uncovered |= self._is_behind_a_view(self.new[node.output])
             elif not self._again(node):
@@ -89,7 +97,8 @@ class _Sinker(Rewriter):
         """Whether `value`, a view of an element-wise operator's result, is that of another view."""
         maker = value.producer.inputs["input"].producer if value.producer is not None else None
         sources = maker.inputs.values() if maker is not None and maker.op.expression is not None else ()
-        return any(v.producer is not None and v.producer.op.name in _VIEWS for v in sources)
+        alike = (v.producer for v in sources if v.desc.size == value.desc.size)
+        return any(node is not None and node.op.name in _VIEWS for node in alike)
 
     def _only_one(self, old: Value) -> bool:
         return old not in self.outputs and len(self.consumers.get(old, ())) == 1
@@ -103,7 +112,7 @@ class _Sinker(Rewriter):
 
     def _rebased(self, node: Node, shape: tuple[int, ...], depth: int) -> Value | None:
         """The output of an element-wise `node` computed under another `shape` of as many elements."""
-        if node.op.name in _BY_BLOCKS or depth > _MAX_DEPTH:
+        if node.op.name in self.apart or depth > _MAX_DEPTH:
             return None
         begin = len(self.nodes)
         inputs: dict[str, Value] = {}

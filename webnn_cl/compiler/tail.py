@@ -24,22 +24,21 @@ HEADERS = ("elementwise.h",)
 
 @dataclass(frozen=True)
 class Place:
-    """Where results go that are part of a concat: `run` of them at `offset` in each row of `pitch` elements of
-    `target`.
-    """
+    """Where results go that lie elsewhere than one behind the other: result k is element k of `view` of `target`."""
 
     target: Value
-    offset: int
-    run: int
-    pitch: int
+    view: View
 
     @property
-    def rows(self) -> int:
-        return self.target.desc.size // self.pitch
+    def run(self) -> int:
+        """How many results, from a multiple of itself on, are neighbours in `target`."""
+        small = self.view.collapsed()
+        return small.shape[-1] if small.shape and small.strides[-1] == 1 else 1
 
-    def view(self, shape: Sequence[int]) -> View | None:
-        """The elements of `target` that are a piece of `shape`; None where strides can't say it."""
-        return View((self.rows, self.run), (self.pitch, 1), self.offset).reshaped(shape)
+    @property
+    def whole(self) -> bool:
+        """Whether all of them are."""
+        return self.run == self.view.size
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class Tail:
     code: str = ""
     headers: tuple[str, ...] = ()
     args: tuple[Arg, ...] = ()
+    # Results don't lie like the operator's output, whose memory nothing may share element by element.
+    moved: bool = False
 
 
 def vector_run(node: Node) -> int:
@@ -113,7 +114,7 @@ def tail_of(node: Node, chain: Chain | None, place: Place | None = None) -> Tail
     args += [value for _, _, value in wide.parameters]
     args += map(np.int64, target.args.values())
     code = "\n".join({**texts[8].code, **texts[1].code})
-    return Tail(output if place is None else place.target, defines, code, HEADERS, tuple(args))
+    return Tail(output if place is None else place.target, defines, code, HEADERS, tuple(args), place is not None)
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,13 @@ class _Target:
 def _target(place: Place | None) -> _Target:
     if place is None:
         return _Target("k_i", {})
-    if place.rows == 1:
-        return _Target("k_base + k_i", {"k_base": place.offset})
-    index = "k_base + k_i + (k_i / k_run) * k_gap"
-    return _Target(index, {"k_base": place.offset, "k_run": place.run, "k_gap": place.pitch - place.run})
+    small = place.view.collapsed()
+    index, args = "k_base + k_i", {"k_base": small.offset}
+    for level in range(len(small.shape) - 1):
+        index += f" + (k_i / k_run{level}) * k_gap{level}"
+        args[f"k_run{level}"] = math.prod(small.shape[level + 1 :])
+        args[f"k_gap{level}"] = small.strides[level] - small.strides[level + 1] * small.shape[level + 1]
+    return _Target(index, args)
 
 
 def _body(

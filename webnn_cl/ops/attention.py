@@ -244,5 +244,5 @@ ATTENTION = OpRecord(
     (Operand("q", FLOATS), Operand("k", FLOATS), Operand("v", FLOATS), Operand("scores", FLOATS, many=True)),
     (Output("output", like="q"),),
     lower=_lower_attention,
-    meta={"epilogue": 1},
+    meta={"epilogue": 1, "reads_views": True},
 )

@@ -53,7 +53,7 @@ def _views_in_place(node: Node, values: Sequence[Value], lowering: Lowering) -> 
         viewed = lowering.view_of(value)
         small = viewed[1].collapsed() if viewed is not None else None
         rows = small is not None and small.shape and small.strides[-1] == 1 and small.shape[-1] >= LANES
-        fits = place.rows == 1 or min(place.run, value.shape[-1]) >= LANES
+        fits = place.whole or min(place.run, value.shape[-1]) >= LANES
         if not rows or not fits or not lowering.facts.is_cpu or values.count(value) > 1:
             continue
         copy = Node(_PIECE, {"input": value}, {}, label=node.label)
