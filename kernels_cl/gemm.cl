@@ -69,8 +69,6 @@
 
 #define ROW_OF(r) const __global T *a##r = from + TILE_MIN((IDX)r, rows - 1) * row;
 #define ROW_LOAD(r) float8 d##r = LOAD8(T, a##r, k);
-// Eight of which the next overwrites two.
-#define STORE_ROWS(p, v) *(float8_u *)(p) = v
 #define ROW_COPY(r) to[6 * k + r] = LOAD(T, a##r, k);
 #define ROW_AT(r) const __global float *a##r = from; from = from + (m + r + 1 < row_end ? a_row : 0);
 #define ZERO_ROWS8(r) float8 p##r = start_low;
@@ -98,16 +96,7 @@ static inline void copy_rows(const __global T *a, float *target, IDX row, IDX co
       IDX k = 0;
       for (; k + 8 <= count; k += 8) {
         TILE_ROWS6(ROW_LOAD)
-        float8 d6 = d0, d7 = d0;
-        TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
-        STORE_ROWS(to + 6 * k, d0);
-        STORE_ROWS(to + 6 * k + 6, d1);
-        STORE_ROWS(to + 6 * k + 12, d2);
-        STORE_ROWS(to + 6 * k + 18, d3);
-        STORE_ROWS(to + 6 * k + 24, d4);
-        STORE_ROWS(to + 6 * k + 30, d5);
-        STORE_ROWS(to + 6 * k + 36, d6);
-        STORE_ROWS(to + 6 * k + 42, d7);
+        TILE_STORE_ROWS6(to + 6 * k, d0, d1, d2, d3, d4, d5)
       }
       for (; k < count; k++) { TILE_ROWS6(ROW_COPY) }
     }
@@ -115,8 +104,8 @@ static inline void copy_rows(const __global T *a, float *target, IDX row, IDX co
     for (IDX k = 0; k < count; k++, a += column) {
       float *to = target + 6 * k;
       IDX m = row_begin;
-      for (; m < row_end && m + 8 <= M; m += 6, to += 6 * count + 2) STORE_ROWS(to, LOAD8(T, a, m));
-      for (; m < row_end; m += 6, to += 6 * count + 2) STORE_ROWS(to, LOADN(T, a, m, M - m));
+      for (; m < row_end && m + 8 <= M; m += 6, to += 6 * count + 2) TILE_STORE6(to, LOAD8(T, a, m))
+      for (; m < row_end; m += 6, to += 6 * count + 2) TILE_STORE6(to, LOADN(T, a, m, M - m))
     }
   }
 }

@@ -119,6 +119,17 @@
     d6 = (float8)(f2_.hi, f6_.hi); d7 = (float8)(f3_.hi, f7_.hi); \
   }
 
+// Eight steps of k of six rows, d0 .. d5, to [k][6] at p, which has room for two more: of the eight floats that a store
+// writes the next overwrites two.
+#define TILE_STORE6(p, v) *(float8_u *)(p) = v;
+#define TILE_STORE_ROWS6(p, d0, d1, d2, d3, d4, d5) \
+  { \
+    float8 d6 = d0, d7 = d0; \
+    TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7) \
+    TILE_STORE6(p, d0) TILE_STORE6((p) + 6, d1) TILE_STORE6((p) + 12, d2) TILE_STORE6((p) + 18, d3) \
+    TILE_STORE6((p) + 24, d4) TILE_STORE6((p) + 30, d5) TILE_STORE6((p) + 36, d6) TILE_STORE6((p) + 42, d7) \
+  }
+
 // Matrix products: the result of an accumulated v at row m and column n. HAS_C is
 //   0  alpha * v
 //   1  alpha * v + beta * c, where c lies at m * c_row + n * c_column, c_column 0 or 1: all that broadcasts

@@ -23,7 +23,10 @@ from webnn_cl.tiles import integer
 __all__ = ["SHAPES", "run"]
 
 # Rows, depth and columns.
-SHAPES = ((384, 384, 1536), (400, 384, 384), (16, 1024, 1024), (1, 1024, 4096), (1024, 1024, 1024))
+SHAPES = (
+    (1, 1024, 4096), (16, 1024, 1024), (64, 1024, 1024), (256, 1024, 1024), (384, 384, 1536), (400, 384, 384),
+    (400, 1536, 384), (400, 768, 768), (512, 768, 3072), (1024, 1024, 1024),
+)  # fmt: skip
 
 
 def model(m: int, k: int, n: int) -> bytes:
@@ -62,7 +65,7 @@ def compare(shape: Sequence[int], context: Any, rounds: int) -> dict[str, Any]:
     peer = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     integers = webnn_cl.onnx.InferenceSession(data, context)
     ours, theirs = integers.run(None, feeds)[0], peer.run(None, feeds)[0]
-    with mock.patch.object(integer, "has_pair_instruction", lambda context: False):
+    with mock.patch.object(integer, "pair_form", lambda context: None):
         floats = webnn_cl.onnx.InferenceSession(data, context)
         floats.run(None, feeds)
     calls = {

@@ -36,7 +36,10 @@ _VIEWS = ("reshape", "transpose")
 def to_integer_products(graph: Graph, context: MLContext) -> Graph:
     """`graph` with the products and convolutions of 8-bit tensors on integers, where the device is faster so."""
     pass_ = _Integers(graph, context._facts)
-    return pass_.run() if pass_.products and integer.has_pair_instruction(context) else graph
+    if not pass_.products:
+        return graph
+    pairs = integer.pair_form(context)
+    return graph if pairs is None else pass_.run(pairs)
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,11 @@ class _Integers(Rewriter):
         self.read = {q.source: q.zero_point for p in self.products.values() for q in p.operands.values()}
         self.shifted: dict[tuple[Value, Value], Value] = {}
 
-    def run(self) -> Graph:
+    def run(self, pairs: str) -> Graph:
         for node in self.graph.nodes:
             product = self.products.get(node)
             if product is not None:
-                self._multiply(node, product)
+                self._multiply(node, product, pairs)
             elif not self._dequantize(node):
                 self.copy(node)
         return self.finish()
@@ -128,15 +131,18 @@ class _Integers(Rewriter):
 
     # What it becomes ---------------------------------------------------------------------------------------------
 
-    def _multiply(self, node: Node, product: _Product) -> None:
+    def _multiply(self, node: Node, product: _Product, pairs: str) -> None:
         inputs = {role: self._integers(q) for role, q in product.operands.items()}
+        whole = TensorDesc("int32", node.output.shape)
         if node.op.name == "conv2d":
-            (total,) = self.add(integer.INTEGER_CONV2D, inputs, node.attrs, [node.output.desc], node.label)
+            attrs = {**node.attrs, "pairs": pairs}
+            (total,) = self.add(integer.INTEGER_CONV2D, inputs, attrs, [whole], node.label)
         else:
             if node.attrs.get("a_transpose"):
                 inputs["a"] = self.transpose(inputs["a"], (1, 0))
-            attrs = {"b_transpose": bool(node.attrs.get("b_transpose"))}
-            (total,) = self.add(integer.INTEGER_MATMUL, inputs, attrs, [node.output.desc], node.label)
+            attrs = {"b_transpose": bool(node.attrs.get("b_transpose")), "pairs": pairs}
+            (total,) = self.add(integer.INTEGER_MATMUL, inputs, attrs, [whole], node.label)
+        (total,) = self.add("cast", {"input": total}, {}, [node.output.desc], node.label)
         total = self._scaled(total, self._factor(product, node.attrs.get("alpha", 1.0)))
         addend = node.inputs.get("c") or node.inputs.get("bias")
         if addend is not None:
@@ -194,9 +200,7 @@ class _Integers(Rewriter):
         if self.read.get(source) is not zero_point or quantize is None or not _quantizes(quantize, zero_point):
             return False
         inputs = {"input": self._shifted(source, zero_point), "scale": self.get(node.inputs["scale"])}
-        self.new[node.output] = self.add(
-            integer.DEQUANTIZE_SHIFTED, inputs, {}, [node.output.desc], node.label
-        )[0]
+        self.new[node.output] = self.add(integer.DEQUANTIZE_SHIFTED, inputs, {}, [node.output.desc], node.label)[0]
         return True
 
 

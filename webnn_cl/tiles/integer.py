@@ -17,8 +17,8 @@ from webnn_cl.opencl.program import OPTIONS, build_program
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.ops.expression import Expression
 from webnn_cl.ops.record import OpRecord
-from webnn_cl.tiles.matrix import Product, cut, tile_kernel
-from webnn_cl.tiles.plan import PANEL, ceil_div
+from webnn_cl.tiles.matrix import COPIED, Part, Product, tile_kernel
+from webnn_cl.tiles.plan import PANEL, ROWS, ceil_div
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -32,32 +32,34 @@ __all__ = [
     "MAX_DEPTH",
     "QUANTIZE_SHIFTED",
     "SHIFT",
-    "has_pair_instruction",
+    "pair_form",
 ]
 
 # The longest sum of products of values up to 255 that stays in int32.
 MAX_DEPTH = (2**31 - 1) // 255**2
-PAIRS = "instruction"
 
 _instruction: dict[str, bool] = {}
 
 
-def has_pair_instruction(context: MLContext) -> bool:
-    """Whether the device's compiler has one instruction for the sum of two int16 products (AVX2), without which
-    float32 products are faster."""
+def pair_form(context: MLContext) -> str | None:
+    """How the device sums products of int16 pairs fast (PAIRS of pairs.h); None where float32 products are faster.
+
+    By a built-in function of its compiler, or by plain code where the compiler is known to make the instruction of it.
+    """
     facts = context._facts
     if not facts.is_cpu:
-        return False
+        return None
     known = _instruction.get(facts.key)
     if known is None:
         known = _instruction[facts.key] = _compiles(context)
-    return known
+    return "instruction" if known else "plain" if facts.platform == "Intel(R) OpenCL" else None
 
 
 def _compiles(context: MLContext) -> bool:
     question = "\n#ifndef HAS_PAIR_INSTRUCTION\n#error none\n#endif\nkernel void none() {}\n"
+    text = kernels_cl.read("common.h") + kernels_cl.read("pairs.h") + question
     try:
-        build_program(context._cl, context._cl_device, kernels_cl.read("pairs.h") + question, OPTIONS)
+        build_program(context._cl, context._cl_device, text, OPTIONS)
     except OperationError:
         return False
     return True
@@ -86,7 +88,7 @@ SHIFT = OpRecord(
 
 
 def lower_integer_matmul(node: Node, lw: Lowering) -> None:
-    """A stack of products of int16 matrices a and b (b transposed by ``b_transpose``), in float32."""
+    """A stack of products of int16 matrices a and b (b transposed by ``b_transpose``), in int32."""
     turned = bool(node.attrs.get("b_transpose"))
     if turned:
         m, n, k = node.inputs["a"].shape[0], node.inputs["b"].shape[0], node.inputs["b"].shape[1]
@@ -96,11 +98,11 @@ def lower_integer_matmul(node: Node, lw: Lowering) -> None:
     columns = (1, p.k) if turned else (p.n, 1)
     count, size = math.prod(p.b_batch), (1, 1, p.k, p.n)
     w = _packed(lw, p.b, size, (0, 0, *columns, p.k * p.n), count)
-    _launch(p, w, [], 1, lw)
+    _launch(node, p, w, [], 1, lw)
 
 
 def lower_integer_conv2d(node: Node, lw: Lowering) -> None:
-    """A convolution of int16 values, channels last, in float32."""
+    """A convolution of int16 values, channels last, in int32."""
     conv, attrs = Convolution(node, transposed=False), node.attrs
     x, y, taps = conv.input, conv.output, conv.filter
     _, output, input_, row, column = taps.strides
@@ -112,19 +114,22 @@ def lower_integer_conv2d(node: Node, lw: Lowering) -> None:
     window.append(dims((*attrs["strides"], top, left, *attrs["dilations"], taps.height, taps.width)))
     pixels = y.batch * y.height * y.width
     p = Product(node.inputs["input"], node.inputs["filter"], pixels, y.channels, x.channels, tail=lw.tail(node))
-    _launch(p, w, window, taps.height * taps.width, lw)
+    _launch(node, p, w, window, taps.height * taps.width, lw)
 
 
-def _launch(p: Product, w: Buffer, window: list[Arg], taps: int, lw: Lowering) -> None:
+def _launch(node: Node, p: Product, w: Buffer, window: list[Arg], taps: int, lw: Lowering) -> None:
     """One launch of integer_rows.cl; `window` holds the arguments of a convolution."""
-    panels, matrices = ceil_div(p.n, PANEL), math.prod(p.batch)
-    rows, each = cut(p.m, panels, p.k * taps, matrices, lw)
-    defines = {"PAIRS": PAIRS, "ROWS": 1 if p.m == 1 else 6, "WINDOW": int(bool(window))}
+    panels, matrices, pairs = ceil_div(p.n, PANEL), math.prod(p.batch), taps * ceil_div(p.k, 2)
+    height = 1 if p.m == 1 else ROWS
+    groups = ceil_div(p.m, height)
+    part = Part.of(groups, panels, pairs, matrices, COPIED, True, lw)
+    defines = {"PAIRS": node.attrs["pairs"], "ROWS": height, "WINDOW": int(bool(window))}
     kernel = tile_kernel("integer_rows.cl", "integer_rows", defines, p.tail)
     kernel = Kernel(kernel.template, kernel.entry, dict(kernel.defines), kernel.code, ("pairs.h", *kernel.headers))
-    args: list[Arg] = [p.a, w, *window, p.tail.output, *(np.int64(v) for v in (p.m, p.n, p.k, rows, each))]
-    args += [*p.stack(p.m * p.k, panels * taps * ceil_div(p.k, 2) * 2 * PANEL), *p.tail.args]
-    lw.launch(kernel, args, (ceil_div(panels, each), ceil_div(p.m, rows), matrices))
+    args: list[Arg] = [p.a, w, *window, p.tail.output]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, part.groups * height, part.panels)]
+    args += [*p.stack(p.m * p.k, panels * pairs * 2 * PANEL), *p.tail.args]
+    lw.launch(kernel, args, (ceil_div(panels, part.panels), ceil_div(groups, part.groups), matrices))
 
 
 def _packed(lw: Lowering, value: Value, size: tuple[int, ...], steps: tuple[int, ...], count: int) -> Buffer:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.tail import Tail
 
 __all__ = [
+    "COPIED",
     "Blocks",
+    "Part",
     "Product",
     "cut",
     "lower_panels",
