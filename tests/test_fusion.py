@@ -539,16 +539,16 @@ def test_views_that_somebody_else_reads_stay_before_the_operator(context: Any) -
 
 
 def test_quantized_heads(context: Any) -> None:
-    weights, scale, zero = floats(64, 48), np.full((1, 1, 1), 0.1, np.float32), np.full((1, 1, 1), 128, np.uint8)
+    # Whole numbers, which lie on the steps.
+    weights, x = np.round(floats(64, 48)), np.round(floats(32, 64))
+    scale, zero = np.full((1, 1, 1), 0.5, np.float32), np.full((1, 1, 1), 128, np.uint8)
 
     def build(b: Any) -> dict[str, Any]:
         product = b.reshape(b.matmul(b.input("x", (32, 64)), b.constant(weights)), (32, 6, 8))
         heads = b.transpose(b.transpose(product, permutation=[1, 0, 2]), permutation=[0, 2, 1])
         return {"y": b.quantize_linear(heads, b.constant(scale), b.constant(zero))}
 
-    x = np.round(floats(32, 64) * 4)
-    weights = np.round(weights * 4) / 64 + 1 / 1024  # nothing lies between two steps
-    assert families(check_graph(context, build, {"x": x}))[:1] == ["gemm"]
+    assert families(check_graph(context, build, {"x": x}))[0] == "gemm"
     assert len(families(check_graph(context, build, {"x": x}))) == 2
 
 
@@ -578,11 +578,10 @@ def test_chains_and_kernels_write_transposed_outputs(context: Any, order: list[i
             "softmax": b.softmax(x, 3),
             "norm": b.layer_normalization(x, axes=[3]),
             "product": b.matmul(b.input("a", (3, 4, 5, 7)), b.input("b", (7, 24))),
-            "mean": b.reduce_mean(b.input("m", (3, 4, 5, 9, 24)), axes=[3], keep_dimensions=False),
         }
         return {name: b.transpose(value, permutation=order) for name, value in turned.items()}
 
-    feeds = {"x": floats(3, 4, 5, 24), "a": floats(3, 4, 5, 7), "b": floats(7, 24), "m": floats(3, 4, 5, 9, 24)}
+    feeds = {"x": floats(3, 4, 5, 24), "a": floats(3, 4, 5, 7), "b": floats(7, 24)}
     graph = check_graph(context, build, feeds)
     if context._facts.is_cpu:
         assert "strided" not in families(graph)
