@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import webnn_cl
-from tests.onnx.models import Case, check, joined, numbers, whole
+from tests.onnx.models import Case, by_reference, check, joined, model, numbers, whole
+from webnn_cl.compiler.lower import Launch
+from webnn_cl.tiles import integer
 
 X = numbers(2, 6, 3, 4)
 
@@ -131,6 +134,51 @@ def test_integer_products(context: webnn_cl.MLContext) -> None:
         Case("ConvInteger", [wide_image, wide_kernel, za]),
     ]
     check(context, cases, 10, reference=True, rtol=0, atol=0)
+
+
+def test_integer_products_run_on_integers(context: webnn_cl.MLContext) -> None:
+    """Sums beyond 2^24, of weights that are known or not, exact to the last bit; what is between stays integers."""
+    a, b = whole(20, 1100, low=100, high=256, dtype="uint8"), whole(1100, 24, low=-128, high=-20, dtype="int8", seed=1)
+    columns = whole(24, low=-128, high=128, dtype="int8", seed=2)
+    image, kernel = (
+        whole(1, 16, 9, 8, low=0, high=256, dtype="uint8"),
+        whole(8, 16, 3, 3, low=-128, high=128, dtype="int8"),
+    )
+    point, none = np.array(3, np.uint8), np.array(0, np.int8)
+    cases = [
+        Case("MatMulInteger", [a, b, point, columns], known=[1, 2, 3]),
+        Case("MatMulInteger", [a, b, point, columns]),
+        Case("ConvInteger", [image, kernel, point, none], {"pads": [1, 1, 1, 1]}, known=[1, 2, 3]),
+        Case("ConvInteger", [image, kernel, point], known=[1, 2]),
+    ]
+    expected = (a.astype(np.int64) - 3) @ (b.astype(np.int64) - columns)
+    assert np.abs(expected).max() > 2**24
+    made, feeds = joined(cases, 10)
+    with webnn_cl.onnx.InferenceSession(made, context) as session:
+        results = session.run(None, feeds)
+        launches = [c.kernel.entry for c in session.graph._executable.commands if isinstance(c, Launch)]
+    for result in results[:2]:
+        np.testing.assert_array_equal(result, expected)
+    assert (launches.count("integer_rows") >= 4) == (integer.pair_form(context) is not None)
+    check(context, cases, 10, reference=True, rtol=0, atol=0)
+
+
+def test_a_dynamically_quantized_layer(context: webnn_cl.MLContext) -> None:
+    """DynamicQuantizeLinear, MatMulInteger and the scales, as quantization tools write a layer: quantizing, product."""
+    x, w = numbers(20, 64), whole(64, 24, low=-128, high=128, dtype="int8")
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z", "wz"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["wide"], to=1), helper.make_node("Mul", ["s", "ws"], ["scale"]),
+        helper.make_node("Mul", ["wide", "scale"], ["y"]),
+    ]  # fmt: skip
+    weights = {"w": w, "wz": np.array(0, np.int8), "ws": np.array(0.02, np.float32)}
+    made = model(nodes, {"x": x}, ["y"], opset=11, weights=weights)
+    with webnn_cl.onnx.InferenceSession(made, context) as session:
+        (y,) = session.run(None, {"x": x})
+        launches = [c.kernel.entry for c in session.graph._executable.commands if isinstance(c, Launch)]
+    np.testing.assert_allclose(y, by_reference(made, {"x": x})[0], rtol=1e-4, atol=1e-4)
+    assert ("integer_rows" in launches) == (integer.pair_form(context) is not None)
 
 
 def test_quantized_layers(context: webnn_cl.MLContext) -> None:

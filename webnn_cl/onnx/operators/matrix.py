@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webnn_cl.onnx.values import Array
     from webnn_cl.operand import MLOperand
 
-__all__ = ["exact_parts", "matmul_any", "matmul_small_integers"]
+__all__ = ["exact_parts", "matmul_any"]
 
 MAX_PRODUCTS = 2**26  # products of an integer MatMul, which are all held in memory
 EXACT = 2**24  # integers up to here are exact in float32
@@ -72,21 +72,6 @@ def exact_parts(sizes: Array) -> list[tuple[int, int]]:
             start, running = index, np.zeros(sizes.shape[1])
         running = running + row
     return [*parts, (start, len(sizes) - start)]
-
-
-def matmul_small_integers(c: Call, a: MLOperand, b: MLOperand, sizes: Array) -> MLOperand:
-    """The int32 product of float32 matrices that hold integers; `sizes` [inner, columns] bounds their products.
-
-    The inner dimension is cut so that every partial sum is exact in float32; the parts are added as int32.
-    """
-    total: MLOperand | None = None
-    for start, size in exact_parts(sizes):
-        left = slice_axis(c, a, len(a.shape) - 1, start, size)
-        right = slice_axis(c, b, len(b.shape) - 2, start, size)
-        part = cast(c, matmul_any(c, left, right), "int32")
-        total = part if total is None else c.b.add(total, part)
-    assert total is not None
-    return total
 
 
 @op("Gemm")

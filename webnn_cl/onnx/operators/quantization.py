@@ -11,7 +11,7 @@ from webnn_cl.onnx.elements import carrier_of, is_float, name_of_elem, short_ran
 from webnn_cl.onnx.operators.casting import round_short_float
 from webnn_cl.onnx.operators.common import cast, reshape, slice_axis, unsqueeze_to
 from webnn_cl.onnx.operators.convolution import Window, convolve, flat, window_of
-from webnn_cl.onnx.operators.matrix import EXACT, exact_parts, matmul_small_integers
+from webnn_cl.onnx.operators.matrix import EXACT, exact_parts, matmul_any
 from webnn_cl.onnx.registry import op
 from webnn_cl.onnx.values import Tensor
 
@@ -117,20 +117,31 @@ def dynamic_quantize_linear(c: Call) -> list[Any]:
 # Integer products -------------------------------------------------------------------------------------------
 
 
-def _shifted(c: Call, index: int, zero_index: int, shape: Sequence[int]) -> MLOperand:
-    """Input `index` as float32 less its zero point, laid out in `shape`; exact, as all are small integers."""
-    known = _known_shifted(c, index, zero_index, shape)
-    if known is not None:
-        return c.constant(known)
-    zero = c.peek(zero_index)
-    x = cast(c, c.x(index), "float32")
-    if not c.has(zero_index) or (zero is not None and not np.any(zero)):
-        return x
-    return c.b.sub(x, cast(c, c.reshaped(zero_index, shape), "float32"))
+def _dequantized(
+    c: Call, index: int, zero_index: int, shape: Sequence[int], axis: int, part: tuple[int, int]
+) -> MLOperand:
+    """`part` (start, length) along `axis` of input `index`, as float32 less its zero point, which lies in `shape`.
+
+    By dequantize_linear, so that a product of two is one of integers where the device is faster so.
+    """
+    rank, (start, length) = c.rank(index), part
+    known = c.peek(index)
+    if known is None:
+        x = slice_axis(c, c.x(index), axis, start, length)
+    else:
+        place = [slice(None)] * rank
+        place[axis] = slice(start, start + length)
+        x = c.constant(np.ascontiguousarray(known[tuple(place)]))
+    places = (*[1] * (rank - len(shape)), *shape)
+    if c.has(zero_index):
+        zero = cast(c, c.reshaped(zero_index, places), x.data_type)
+    else:
+        zero = c.constant(np.zeros(places, x.data_type))
+    return c.b.dequantize_linear(x, c.constant(np.ones(places, np.float32)), zero)
 
 
 def _known_shifted(c: Call, index: int, zero_index: int, shape: Sequence[int]) -> Array | None:
-    """As `_shifted`, on the host, where both are known."""
+    """Input `index` less its zero point, where both are known."""
     value, zero = c.peek(index), c.peek(zero_index) if c.has(zero_index) else np.zeros((), np.float32)
     if value is None or zero is None:
         return None
@@ -156,13 +167,19 @@ def matmul_integer(c: Call) -> MLOperand:
 
 def _matmul_integer(c: Call, a: tuple[int, int], b: tuple[int, int]) -> MLOperand:
     """The exact int32 product of (tensor, zero point) input pairs; zero points per tensor, per row, per column."""
-    left = _shifted(c, *a, _zero_shape(c, *a, row=True))
-    right = _shifted(c, *b, _zero_shape(c, *b, row=False))
     known = _known_shifted(c, *b, _zero_shape(c, *b, row=False))
-    columns = np.full((right.shape[-2] if len(right.shape) > 1 else right.shape[0], 1), float(_largest(c, *b)))
+    depth = max(c.rank(b[0]) - 2, 0)
+    columns = np.full((c.shape(b[0])[depth], 1), float(_largest(c, *b)))
     if known is not None and known.ndim == 2:
         columns = np.abs(known)
-    return matmul_small_integers(c, left, right, columns * _largest(c, *a))
+    total: MLOperand | None = None
+    for part in exact_parts(columns * _largest(c, *a)):
+        left = _dequantized(c, *a, _zero_shape(c, *a, row=True), c.rank(a[0]) - 1, part)
+        right = _dequantized(c, *b, _zero_shape(c, *b, row=False), depth, part)
+        whole = c.b.cast(matmul_any(c, left, right), "int32")
+        total = whole if total is None else c.b.add(total, whole)
+    assert total is not None
+    return total
 
 
 def _zero_shape(c: Call, index: int, zero_index: int, row: bool) -> tuple[int, ...]:
@@ -187,10 +204,8 @@ def _conv_integer(c: Call, x: tuple[int, int], w: tuple[int, int]) -> MLOperand:
     if len(shape) not in (3, 4) or len(weight) != len(shape):
         c.refuse(f"input of shape {list(shape)}; 1 or 2 spatial dimensions are expressed")
     window = window_of(c, shape[2:], c.integers("kernel_shape") or weight[2:])
-    data = _shifted(c, *x, ())
     many = c.has(w[1]) and c.rank(w[1]) == 1 and c.shape(w[1]) != (1,)
     places = unsqueeze_to(c.shape(w[1]), len(weight), 0) if many else ()
-    kernel = _shifted(c, *w, places)
     known = _known_shifted(c, *w, places)
     area = math.prod(weight[2:])
     sizes = np.full((weight[1], 1), float(area * _largest(c, *w)))
@@ -200,10 +215,11 @@ def _conv_integer(c: Call, x: tuple[int, int], w: tuple[int, int]) -> MLOperand:
     if area * _largest(c, *x) * _largest(c, *w) > EXACT or (len(parts) > 1 and c.integer("group", 1) > 1):
         c.refuse(f"sums of {math.prod(weight[1:])} products are not exact in float32")
     total: MLOperand | None = None
-    for start, size in parts:
-        own = data if len(parts) == 1 else slice_axis(c, data, 1, start, size)
-        part = _conv_any(c, own, slice_axis(c, kernel, 1, start, size), window)
-        whole = c.b.cast(c.b.round_even(part), "int32")
+    for part in parts:
+        # Of several groups the filter has fewer channels than the input; then there is one part.
+        data = _dequantized(c, *x, (), 1, part if len(parts) > 1 else (0, shape[1]))
+        kernel = _dequantized(c, *w, places, 1, part)
+        whole = c.b.cast(c.b.round_even(_conv_any(c, data, kernel, window)), "int32")
         total = whole if total is None else c.b.add(total, whole)
     assert total is not None
     return total
@@ -254,5 +270,3 @@ def qlinear_conv(c: Call) -> Tensor:
     weights = cast(c, c.reshaped(4, unsqueeze_to(c.shape(4), rank, 1) if many else ()), "float32")
     factor = c.b.div(c.b.mul(_single(c, 1), weights), _single(c, 6))
     return _requantize(c, total, factor, 7)
-
-
