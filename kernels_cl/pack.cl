@@ -108,6 +108,26 @@ kernel void pack_filter(const __global S *source, __global float *target, IDX ou
   }
 }
 
+// A convolution filter with any strides for conv_pixels.cl: [phase][group][`together` inputs][block of 4 outputs]
+// [input][tap][4], zeros beyond a group's last output. table: for each phase the number of its first tap, and the end; what conv_pixels.cl
+// knows of each tap; then where each tap lies in the source.
+kernel void pack_pixels(const __global S *source, __global float *target, const __global IDX *table, IDX phases,
+                        IDX groups, IDX outputs, IDX inputs, IDX together, IDX group_step, IDX output_step,
+                        IDX input_step) {
+  const IDX i = get_global_id(0), block = get_global_id(1), g = get_global_id(2), blocks = (outputs + 3) / 4;
+  const __global S *from = source + g * group_step + block * 4 * output_step + i * input_step;
+  const __global IDX *tap = table + phases + 1 + table[phases];
+  const IDX count = min((IDX)4, outputs - block * 4);
+  for (IDX p = 0; p < phases; p++) {
+    const IDX first = table[p], taps = table[p + 1] - first;
+    const IDX done = i / together * together, depth = min(together, inputs - done);
+    const IDX before = (first * groups + g * taps) * inputs + done * taps;
+    __global float *to = target + (before * blocks + (block * depth + i - done) * taps) * 4;
+    for (IDX k = 0; k < taps; k++)
+      for (IDX o = 0; o < 4; o++) to[k * 4 + o] = o < count ? LOAD(S, from, tap[first + k] + o * output_step) : 0.0f;
+  }
+}
+
 // A filter whose columns are (row, column, output channel), in panels of 16 columns: [panel][input channel][16].
 // `taps` is rows, columns, output channels; `step` the strides of row, column, output channel and input channel.
 kernel void pack_blocks(const __global S *source, __global float *target, IDX inputs, dims_t taps, dims_t step) {

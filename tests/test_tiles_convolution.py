@@ -125,13 +125,14 @@ def check(context: Any, case: Case, constant: bool = True, allowed: float = 2e-6
 
 
 @pytest.mark.parametrize("op", ["conv2d", "conv_transpose2d"])
+@pytest.mark.parametrize("name", ["rows", "pixels"])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_serve_every_option(context: Any, force: Any, op: str, seed: int) -> None:
+def test_kernels_that_serve_every_option(context: Any, force: Any, name: str, op: str, seed: int) -> None:
     rng = np.random.default_rng([1, seed])
-    taken = force("rows")
+    taken = force(name)
     for _ in range(25):
         check(context, draw(rng, op), constant=rng.random() < 0.8)
-    assert set(taken) == {"rows"}
+    assert set(taken) == {name}
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
@@ -152,6 +153,36 @@ def test_depthwise(context: Any, force: Any, seed: int) -> None:
     for _ in range(25):
         check(context, draw(rng, "conv2d", depthwise=True), constant=rng.random() < 0.8)
     assert set(taken) == {"depthwise"}
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_few_outputs_take_lanes_of_pixels(context: Any, force: Any, layout: str) -> None:
+    """By rule, with and without groups; some copy a group in pieces, in some rows follow each other without a gap."""
+    taken = force("by rule")
+    rng = np.random.default_rng(12)
+    shapes = ((3, 1, 2), (5, 4, 4), (9, 8, 8), (2, 5, 3), (3, 16, 16), (2, 130, 9), (1, 40, 1), (1, 16, 6))
+    for groups, inputs, outputs in shapes:
+        for stride in (1, 2, 3):
+            x = rng.standard_normal((2, groups * inputs, 21, 22)).astype(np.float32)
+            w = rng.standard_normal((groups * outputs, inputs, 3, 3)).astype(np.float32)
+            options = {"padding": (1, 1, 1, 1), "strides": (stride, stride), "groups": groups}
+            case = Case("conv2d", x, w, None, **options, input_layout=layout, filter_layout="oihw")
+            check(context, case)
+    assert set(taken) == {"pixels"}
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_transposed_convolutions_take_lanes_of_pixels(context: Any, force: Any, stride: int, layout: str) -> None:
+    """By rule, where planes would be turned or channels not fill a panel; the phases of a row leave together."""
+    taken = force("by rule")
+    rng = np.random.default_rng(13)
+    for outputs in (1, 3, 12, 40) if layout == "nchw" else (1, 3, 12):
+        x = rng.standard_normal((2, 20, 17, 19)).astype(np.float32)
+        w, bias = rng.standard_normal((20, outputs, 4, 4)).astype(np.float32), np.arange(outputs, dtype=np.float32)
+        options = {"padding": (1, 1, 1, 1), "strides": (stride, stride), "groups": 1, "output_padding": (stride - 1, 0)}
+        check(context, Case("conv_transpose2d", x, w, bias, **options, input_layout=layout, filter_layout="iohw"))
+    assert set(taken) == {"pixels"}
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
@@ -246,7 +277,7 @@ def test_a_precision_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2"])
+@pytest.mark.parametrize("name", ["rows", "pixels", "winograd", "winograd2"])
 def test_what_is_not_finite_reaches_its_window_and_no_further(context: Any, force: Any, name: str, layout: str) -> None:
     force(name)
     rng = np.random.default_rng(8)
@@ -263,7 +294,7 @@ def test_what_is_not_finite_reaches_its_window_and_no_further(context: Any, forc
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2", "depthwise", "product"])
+@pytest.mark.parametrize("name", ["rows", "pixels", "winograd", "winograd2", "depthwise", "product"])
 def test_an_epilogue_of_every_variant(context: Any, force: Any, name: str, layout: str) -> None:
     """relu(conv + x + row) / 2, fused where results leave."""
     taken = force(name)
@@ -296,7 +327,7 @@ def imported(context: Any, values: np.ndarray, **use: bool) -> tuple[Any, cl.Buf
     return context.import_buffer(part, values.shape, values.dtype, **use), whole
 
 
-@pytest.mark.parametrize("name", ["rows", "winograd", "winograd2", "depthwise", "product"])
+@pytest.mark.parametrize("name", ["rows", "pixels", "winograd", "winograd2", "depthwise", "product"])
 def test_nothing_outside_a_tensor_is_used_or_written(context: Any, force: Any, name: str) -> None:
     force(name)
     rng = np.random.default_rng(10)

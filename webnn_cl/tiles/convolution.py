@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webnn_cl.tiles.blocks import is_blocks
 from webnn_cl.tiles.depthwise import is_depthwise
 from webnn_cl.tiles.matrix import Product, lower_product
+from webnn_cl.tiles.pixels import pixels_pay
 from webnn_cl.tiles.winograd import winograd_tile
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from webnn_cl.opencl.facts import DeviceFacts
     from webnn_cl.ops.conv_direct import Convolution
 
-__all__ = ["as_product", "default_conv2d", "is_product", "lower_as_product"]
+__all__ = ["as_product", "default_conv2d", "default_conv_transpose2d", "is_product", "lower_as_product"]
 
 
 def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
@@ -23,8 +25,17 @@ def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
         return "product"
     if is_depthwise(conv):
         return "depthwise"
+    if pixels_pay(conv, facts):
+        return "pixels"
     tile = winograd_tile(conv, facts)
     return "rows" if tile is None else tile.name
+
+
+def default_conv_transpose2d(conv: Convolution, facts: DeviceFacts) -> str:
+    """The same for transposed convolutions."""
+    if is_blocks(conv):
+        return "blocks"
+    return "pixels" if pixels_pay(conv, facts) else "rows"
 
 
 def lower_as_product(conv: Convolution, lw: Lowering) -> None:

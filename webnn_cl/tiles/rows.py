@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Value
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
 
-__all__ = ["Axis", "channels_last", "lower_rows", "packed_filter"]
+__all__ = ["FEW_CHANNELS", "Axis", "channels_last", "lower_rows", "packed_filter"]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from webnn_cl.ops import conv_direct, gemm_direct
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.tiles.blocks import is_blocks, lower_blocks
-from webnn_cl.tiles.convolution import default_conv2d, is_product, lower_as_product
+from webnn_cl.tiles.convolution import default_conv2d, default_conv_transpose2d, is_product, lower_as_product
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
 from webnn_cl.tiles.gpu_variants import default_on_gpu, variants_on_gpu
 from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
+from webnn_cl.tiles.pixels import can_pixels, lower_pixels
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import LARGE, SMALL, Tile, can_winograd, lower_winograd
 
@@ -47,7 +48,7 @@ def default_variant(node: Node, facts: DeviceFacts) -> str:
     if node.op.name == "conv2d":
         return default_conv2d(Convolution(node, transposed=False), facts)
     if node.op.name == "conv_transpose2d":
-        return "blocks" if is_blocks(Convolution(node, transposed=True)) else "rows"
+        return default_conv_transpose2d(Convolution(node, transposed=True), facts)
     return "tiles"
 
 
@@ -64,6 +65,8 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
         found["product"] = _on_convolution(lower_as_product)
     if is_depthwise(conv):
         found["depthwise"] = _on_convolution(lower_depthwise)
+    if can_pixels(conv, facts):
+        found["pixels"] = _on_convolution(lower_pixels)
     for form in (LARGE, SMALL):
         if can_winograd(conv, facts, form):
             found[form.name] = _winograd_with(form)
@@ -77,6 +80,8 @@ def _conv_transpose2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
         return found | variants_on_gpu(node, facts)
     if is_blocks(conv):
         found["blocks"] = _on_convolution(lower_blocks, transposed=True)
+    if can_pixels(conv, facts):
+        found["pixels"] = _on_convolution(lower_pixels, transposed=True)
     return {**found, "rows": _on_convolution(lower_rows, transposed=True)}
 
 
