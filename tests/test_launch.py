@@ -24,16 +24,57 @@ def session(context: webnn_cl.MLContext) -> InferenceSession:
     return InferenceSession(made.SerializeToString(), context)
 
 
-def test_the_third_dispatch_binds_nothing(context: webnn_cl.MLContext) -> None:
+def test_a_second_dispatch_checks_and_binds_nothing(
+    context: webnn_cl.MLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, x, y = affine(context, 2.0, (8,)), tensor(context, 1.0, (8,)), tensor(context, shape=(8,))
+    context.dispatch(graph, {"x": x}, {"y": y})
     executable = graph._executable
     assert executable is not None
-    for _ in range(2):
-        context.dispatch(graph, {"x": x}, {"y": y})
-    assert executable.bound is not None
-    executable._bind = None  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr("webnn_cl.context.bind", None)
+    monkeypatch.setattr(executable._main, "bind", None)
     context.dispatch(graph, {"x": x}, {"y": y})
-    context.finish()
+    assert (context.read_tensor(y) == 2).all()
+
+
+def test_only_what_changed_is_bound(context: webnn_cl.MLContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, x, y, z = affine(context, 2.0, (8,)), *(tensor(context, value, (8,)) for value in (1.0, 0.0, 0.0))
+    context.dispatch(graph, {"x": x}, {"y": y})
+    executable = graph._executable
+    assert executable is not None
+    bound, bind = [], executable._main.bind
+
+    def noted(buffer: Any, memory: Any) -> None:
+        bound.append(buffer.name)
+        bind(buffer, memory)
+
+    monkeypatch.setattr(executable._main, "bind", noted)
+    context.dispatch(graph, {"x": x}, {"y": z})
+    assert bound == ["y"] and (context.read_tensor(z) == 2).all()
+
+
+def test_a_binding_that_fails_leaves_nothing_bound(
+    context: webnn_cl.MLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, x, y = affine(context, 2.0, (8,)), tensor(context, 1.0, (8,)), tensor(context, 0.0, (8,))
+    other_x, other_y = tensor(context, 3.0, (8,)), tensor(context, 0.0, (8,))
+    context.dispatch(graph, {"x": x}, {"y": y})
+    executable = graph._executable
+    assert executable is not None
+    left, bind = [1], executable._main.bind
+
+    def fails_second(buffer: Any, memory: Any) -> None:
+        if not left:
+            raise MemoryError("none left")
+        left.pop()
+        bind(buffer, memory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executable._main, "bind", fails_second)
+        with pytest.raises(MemoryError):
+            context.dispatch(graph, {"x": other_x}, {"y": other_y})
+    context.dispatch(graph, {"x": x}, {"y": y})
+    assert (context.read_tensor(y) == 2).all() and (context.read_tensor(other_y) == 0).all()
 
 
 def test_memory_that_changes_between_dispatches_is_bound(context: webnn_cl.MLContext) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webnn_cl.graph import MLGraph
     from webnn_cl.tensor import MLTensor
 
-__all__ = ["compute", "enqueue_again", "enqueue_graph", "run_here"]
+__all__ = ["compute", "enqueue_graph", "run_here"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,25 +41,10 @@ def enqueue_graph(timeline: Timeline, graph: MLGraph, storages: Sequence[Storage
 
     try:
         if timeline.run_if_free(run, executable.command_count):
-            if executable.bound is None:
-                executable.remember([*graph.inputs], [*graph.outputs], storages)
             return
         inputs, outputs = storages[: len(graph.inputs)], storages[len(graph.inputs) :]
         fail = lambda error: graph._end(f"a dispatch failed: {error}")  # noqa: E731
         timeline.submit_locked(inputs, outputs, run, fail, executable.command_count)
-    except (OperationError, cl.Error) as error:
-        _refused(timeline, graph, error)
-
-
-def enqueue_again(timeline: Timeline, graph: MLGraph) -> bool:
-    """Submit one more run of `graph` on what it is bound to; False, and nothing is done, when leases matter.
-
-    Errors as those of `enqueue_graph`. Under the lock.
-    """
-    executable = graph._executable
-    assert executable is not None
-    try:
-        return timeline.run_if_free(executable.run_again, executable.command_count)
     except (OperationError, cl.Error) as error:
         _refused(timeline, graph, error)
 

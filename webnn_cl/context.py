@@ -12,8 +12,8 @@ import numpy as np
 
 from webnn_cl.arrays import data_for, described_data
 from webnn_cl.compiler.ir import TensorDesc
-from webnn_cl.compute import compute, enqueue_again, enqueue_graph
-from webnn_cl.dispatch import as_before, bind, is_bound
+from webnn_cl.compute import compute, enqueue_graph
+from webnn_cl.dispatch import as_before, bind
 from webnn_cl.dtypes import normalize_data_type
 from webnn_cl.errors import InvalidStateError, MLError, MLTypeError
 from webnn_cl.future import MLFuture
@@ -270,12 +270,9 @@ class MLContext(SharingMixin):
         timeline = self._timeline
         timeline.throttle()
         with timeline.lock:
-            if is_bound(self, graph, inputs, outputs) and enqueue_again(timeline, graph):
-                return
             storages = as_before(self, graph, inputs, outputs)
             if storages is None:
-                bound_inputs, bound_outputs = bind(self, graph, inputs, outputs)
-                storages = [*bound_inputs[1], *bound_outputs[1]]
+                storages = bind(self, graph, inputs, outputs)
             enqueue_graph(timeline, graph, storages)
 
     def compute(self, graph: MLGraph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:

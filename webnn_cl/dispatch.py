@@ -14,37 +14,10 @@ if TYPE_CHECKING:
     from webnn_cl.context import MLContext
     from webnn_cl.opencl.memory import Storage
 
-__all__ = ["Bound", "Checked", "as_before", "bind", "check_graph", "is_bound"]
-
-Bound = tuple[Sequence[tuple[str, str]], Sequence["Storage"]]
-"""Keys of the executable, ("in" | "out", name), and the memory bound to each."""
+__all__ = ["Checked", "as_before", "bind", "check_graph"]
 
 Checked = tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]
 """Names of inputs and of outputs, with the serial number of the memory that was found good for each."""
-
-
-def is_bound(
-    context: MLContext, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
-) -> bool:
-    """Whether `graph` is bound to the very memory of these tensors, which were checked then. Under the lock.
-
-    Memory belongs to one tensor, and serial numbers are not used again.
-    """
-    try:
-        names = graph._executable.bound  # type: ignore[union-attr]
-        if names is None or graph._context is not context:
-            return False
-        if len(names[0]) != len(inputs) or len(names[1]) != len(outputs):
-            return False
-        for name, serial in names[0]:
-            if inputs[name]._storage.buffer.serial != serial:  # a destroyed tensor has no storage
-                return False
-        for name, serial in names[1]:
-            if outputs[name]._storage.buffer.serial != serial:
-                return False
-    except (AttributeError, KeyError, TypeError):
-        return False
-    return True
 
 
 def as_before(
@@ -60,12 +33,16 @@ def as_before(
         if len(checked[0]) != len(inputs) or len(checked[1]) != len(outputs):
             return None
         storages = []
-        for names, given in zip(checked, (inputs, outputs), strict=True):
-            for name, serial in names:
-                storage = given[name]._storage  # a destroyed tensor has none
-                if storage.serial != serial:
-                    return None
-                storages.append(storage)
+        for name, serial in checked[0]:
+            storage = inputs[name]._storage  # a destroyed tensor has none
+            if storage.serial != serial:
+                return None
+            storages.append(storage)
+        for name, serial in checked[1]:
+            storage = outputs[name]._storage
+            if storage.serial != serial:
+                return None
+            storages.append(storage)
     except (AttributeError, KeyError, TypeError):
         return None
     return storages
@@ -73,44 +50,48 @@ def as_before(
 
 def bind(
     context: MLContext, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]
-) -> tuple[Bound, Bound]:
-    """The memory bound to every input and output; the error of the first failed check otherwise. Under the lock."""
+) -> list[Storage]:
+    """The memory of every input and output, in the order that the graph declares them; the error of the first failed
+    check otherwise. Under the lock.
+    """
     if graph.__class__ is not MLGraph or graph._context is not context or graph._executable is None:
         _explain(context, graph, inputs, outputs)
     try:
-        bound_inputs = _quick("in", context, graph._inputs, inputs)
-        bound_outputs = _quick("out", context, graph._outputs, outputs)
+        read = _quick(context, graph._inputs, inputs, written=False)
+        written = _quick(context, graph._outputs, outputs, written=True)
     except (AttributeError, TypeError):  # not a mapping, or of something else than tensors
         _explain(context, graph, inputs, outputs)
-    if bound_inputs is None or bound_outputs is None:
+    if read is None or written is None:
         _explain(context, graph, inputs, outputs)
+    storages = [*read, *written]
     # Two tensors never share a Storage, so equal storages are equal tensors.
-    if len({*bound_inputs[1], *bound_outputs[1]}) != len(inputs) + len(outputs):
+    if len(set(storages)) != len(storages):
         _explain(context, graph, inputs, outputs)
-    _check_overlap(bound_inputs, bound_outputs)
-    graph._checked = _remembered(bound_inputs), _remembered(bound_outputs)
-    return bound_inputs, bound_outputs
+    _check_overlap(graph, storages)
+    # Numbers, because a reference would keep the memory alive.
+    graph._checked = (
+        [(name, storage.serial) for name, storage in zip(graph._inputs, read, strict=True)],
+        [(name, storage.serial) for name, storage in zip(graph._outputs, written, strict=True)],
+    )
+    return storages
 
 
-def _check_overlap(inputs: Bound, outputs: Bound) -> None:
+def _check_overlap(graph: MLGraph, storages: Sequence[Storage]) -> None:
     """MLTypeError when an output lies in the same imported memory as another tensor of the dispatch."""
-    for (side, name), storage in zip(*outputs, strict=True):
-        if not storage.aliases:
-            continue
-        for (other_side, other_name), other in (*zip(*inputs, strict=True), *zip(*outputs, strict=True)):
+    if not any(storage.aliases for storage in storages):
+        return
+    labels = [*(f"inputs[{name!r}]" for name in graph._inputs), *(f"outputs[{name!r}]" for name in graph._outputs)]
+    labelled = list(zip(labels, storages, strict=True))
+    for label, storage in labelled[len(graph._inputs) :]:
+        for other_label, other in labelled:
             if other in storage.aliases:
-                given = f"memory that overlaps that of {other_side}puts[{other_name!r}]"
-                raise argument_error("dispatch", f"{side}puts[{name!r}]", given, "outputs in memory of their own")
-
-
-def _remembered(bound: Bound) -> list[tuple[str, int]]:
-    """What the next dispatch compares with; numbers, because a reference would keep the memory alive."""
-    return [(name, storage.serial) for (_, name), storage in zip(*bound, strict=True)]
+                given = f"memory that overlaps that of {other_label}"
+                raise argument_error("dispatch", label, given, "outputs in memory of their own")
 
 
 def _quick(
-    side: str, context: MLContext, declared: Mapping[str, TensorDesc], given: Mapping[str, MLTensor]
-) -> Bound | None:
+    context: MLContext, declared: Mapping[str, TensorDesc], given: Mapping[str, MLTensor], written: bool
+) -> list[Storage] | None:
     if len(declared) != len(given):
         return None
     storages: list[Storage] = []
@@ -124,10 +105,10 @@ def _quick(
         if own.shape != desc.shape or own.data_type != desc.data_type:
             return None
         storage = tensor._storage
-        if storage.read_only and side == "out":
+        if storage.read_only and written:
             return None
         storages.append(storage)
-    return [(side, name) for name in declared], storages
+    return storages
 
 
 def check_graph(context: MLContext, graph: object, where: str) -> None:

@@ -12,7 +12,7 @@ from webnn_cl.compiler.lower import Buffer, Command, Copy, Launch, Plan, Scalar
 from webnn_cl.compiler.packing import ConstantMemory
 from webnn_cl.compiler.plan_memory import plan_memory
 from webnn_cl.errors import OperationError, describe_operator
-from webnn_cl.opencl.memory import Memory, Storage
+from webnn_cl.opencl.memory import Storage
 from webnn_cl.opencl.program import built_kernels, make_kernel
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Executable", "Prepared"]
 
 Binding = tuple[str, str]
-Bound = tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]
-"""Names of inputs and of outputs, with the serial number of the memory that all their uses are bound to."""
+"""The key of an external buffer: ("in" | "out", name)."""
 
 
 class Prepared:
@@ -146,12 +145,10 @@ class Executable:
         self._main = Prepared(plan.commands, programs)
         self._prologue: Prepared | None = Prepared(plan.prologue, programs) if plan.prologue else None
         self._external = [b for b in self._main.buffers() if b.kind in ("input", "output")]
-        self._copied = {b: index for index, b in enumerate(self._external) if b in self._main.copied}
         # By serial number: a reference would keep the memory of destroyed tensors alive, and handles are used again.
-        self._bound: list[int | None] = [None] * len(self._external)
+        self._bound: list[object] = []
         self._places: list[int] = []
-        self.bound: Bound | None = None
-        self._rebound = True
+        self._copied: dict[Buffer, int] = {}
         self.command_count = len(plan.commands) or 1  # what the timeline counts
         self._generation = -1
 
@@ -184,61 +181,42 @@ class Executable:
         """`run` is going to be given memory in the order of `keys`."""
         positions = {key: position for position, key in enumerate(keys)}
         self._places = [positions[_binding(b)] for b in self._external]
+        self._copied = {b: p for b, p in zip(self._external, self._places, strict=True) if b in self._main.copied}
+        self._bound = [None] * len(keys)
 
     def run(self, queue: cl.CommandQueue, storages: Sequence[Storage]) -> Sequence[cl.Event]:
-        """Bind what changed since the last dispatch and enqueue all commands; the event of the last one."""
-        self._bind([storages[place].buffer for place in self._places])
-        return self._enqueue(queue)
-
-    def run_again(self, queue: cl.CommandQueue) -> Sequence[cl.Event]:
-        """As `run` on the memory of the last run, which `bound` describes."""
-        if self._generation != self._arena.generation:
-            self._bind_arena()
-        event = self._main.enqueue(queue)
-        return () if event is None else (event,)
-
-    def enqueue(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> Sequence[cl.Event]:
-        """As `run`, on memory by key."""
-        self._bind([bindings[_binding(b)] for b in self._external])
-        return self._enqueue(queue)
-
-    def remember(self, inputs: Sequence[str], outputs: Sequence[str], storages: Sequence[Storage]) -> None:
-        """Let `bound` describe the memory of the last run, if that was bound before and can be bound for good."""
-        if self._rebound or self._copied or any(s.buffer.__class__ is not Memory for s in storages):
-            return
-        serials = [storage.buffer.serial for storage in storages]
-        count = len(inputs)
-        self.bound = tuple(zip(inputs, serials[:count], strict=True)), tuple(zip(outputs, serials[count:], strict=True))
-
-    def enqueue_each(self, queue: cl.CommandQueue, bindings: Mapping[Binding, cl.Buffer]) -> list[cl.Event]:
-        """As `enqueue`, with one event per command, in the order of `commands`."""
-        self._bind([bindings[_binding(b)] for b in self._external])
-        events = self._main.enqueue_each(queue)
-        self._main.forget(self._copied)
-        return events
-
-    def _enqueue(self, queue: cl.CommandQueue) -> Sequence[cl.Event]:
+        """Bind what changed since the last run and enqueue all commands; the event of the last one."""
+        self._bind(storages)
         event = self._main.enqueue(queue)
         if self._copied:
             self._main.forget(self._copied)
         return () if event is None else (event,)
 
-    def _bind(self, memories: Sequence[cl.Buffer]) -> None:
-        """Bind `memories`, in the order of `_external`, and the arena, as far as they changed."""
+    def run_each(self, queue: cl.CommandQueue, storages: Sequence[Storage]) -> list[cl.Event]:
+        """As `run`, with one event per command, in the order of `commands` (for profiling)."""
+        self._bind(storages)
+        events = self._main.enqueue_each(queue)
+        self._main.forget(self._copied)
+        return events
+
+    def _bind(self, storages: Sequence[Storage]) -> None:
+        """Bind the memory of `storages` and the arena, as far as they changed."""
         if self._generation != self._arena.generation:
             self._bind_arena()
-        self._rebound = False
-        bound = self._bound
-        for index, memory in enumerate(memories):
+        try:
+            serials: list[object] = [storage.buffer.serial for storage in storages]
+        except AttributeError:
             # Imported buffers have no serial, and their handle may be that of a freed one: always bound anew.
-            serial = memory.serial if memory.__class__ is Memory else None
-            if serial is None or bound[index] != serial:
-                self._main.bind(self._external[index], memory)
-                bound[index] = serial
-                self._rebound, self.bound = True, None
-        # What is copied, or launched behind a guard, was forgotten after the last dispatch.
-        for buffer, index in self._copied.items():
-            self._main.bind(buffer, memories[index])
+            serials = [getattr(storage.buffer, "serial", None) or object() for storage in storages]
+        if serials != self._bound:
+            before, self._bound = self._bound, [None] * len(serials)  # should a binding fail, none counts
+            for buffer, place in zip(self._external, self._places, strict=True):
+                if serials[place] != before[place]:
+                    self._main.bind(buffer, storages[place].buffer)
+            self._bound = serials
+        # What is copied, or launched behind a guard, was forgotten after the last run.
+        for buffer, place in self._copied.items():
+            self._main.bind(buffer, storages[place].buffer)
 
     @property
     def commands(self) -> Sequence[Command]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from webnn_cl.compiler.executable import Executable
 from webnn_cl.compiler.ir import Constant, Graph, Node, Value
 from webnn_cl.compiler.rewrite import Rewriter
-from webnn_cl.opencl.memory import allocate
+from webnn_cl.opencl.memory import Storage, allocate
 
 if TYPE_CHECKING:
     from webnn_cl.context import MLContext
@@ -151,8 +151,9 @@ class _Maker:
         """Device memory of each output of `part`, which has no inputs."""
         executable = self._compile(part, context)
         memory = {name: allocate(context._cl, value.desc.nbytes) for name, value in part.outputs.items()}
+        executable.arrange([("out", name) for name in memory])
         with context._timeline.lock:
-            executable.enqueue(context._timeline.queue, {("out", name): buffer for name, buffer in memory.items()})
+            executable.run(context._timeline.queue, [Storage(buffer, buffer.size) for buffer in memory.values()])
             context._timeline.queue.flush()
         return memory
 

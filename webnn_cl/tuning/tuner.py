@@ -15,7 +15,7 @@ from webnn_cl.compiler.compile import compile_and_prepare
 from webnn_cl.compiler.ir import Constant, Graph, Node, Value
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.errors import OperationError
-from webnn_cl.opencl.memory import allocate
+from webnn_cl.opencl.memory import Storage, allocate, allocate_from
 from webnn_cl.tiles.variants import PLAIN, candidates, default_variant
 from webnn_cl.tuning.store import TuningTable, load, workload
 
@@ -138,22 +138,23 @@ class _Trial:
         self._lock = context._timeline.lock
         graph = Graph.reachable_from({"y": alone.output})
         self._executable = compile_and_prepare(graph, context, {workload(alone): variant})
-        self._memory = {("out", "y"): allocate(context._cl, self._output.nbytes)}
+        self._executable.arrange([("out", "y"), *(("in", name) for name in graph.inputs)])
+        self._memory = [Storage(allocate(context._cl, self._output.nbytes), self._output.nbytes)]
         for name in graph.inputs:
-            memory = self._memory["in", name] = allocate(context._cl, inputs[name].nbytes)
-            cl.enqueue_copy(self._queue, memory, np.ascontiguousarray(inputs[name]).reshape(-1), is_blocking=True)
+            array = np.ascontiguousarray(inputs[name])
+            self._memory.append(Storage(allocate_from(context._cl, array), array.nbytes))
 
     def _run(self, times: int = 1) -> None:
         with self._lock:
             for _ in range(times):
-                self._executable.enqueue(self._queue, self._memory)
+                self._executable.run(self._queue, self._memory)
             self._queue.finish()
 
     def result(self) -> np.ndarray[Any, Any]:
         self._run()
         self._times = max(1, round(SAMPLE_SECONDS / self._timed(1)))
         host = np.empty(self._output.shape, dtype_of(self._output.data_type).numpy)
-        cl.enqueue_copy(self._queue, host.reshape(-1), self._memory["out", "y"], is_blocking=True)
+        cl.enqueue_copy(self._queue, host.reshape(-1), self._memory[0].buffer, is_blocking=True)
         return host
 
     def _timed(self, times: int) -> float:
