@@ -72,7 +72,10 @@ static inline void sums_wide(const __global X *x, IDX rows, IDX inner, IDX vecto
   }
   IDX r = 0;
   for (; r + ROWS <= rows; r += ROWS)
-    for (IDX v = 0; v < vectors; v++) sums_block(x + r * inner + v * 8, inner, m + v, sum + v);
+    for (IDX v = 0; v < vectors; v++) {
+      for (IDX k = 0; k < ROWS && v % 2 == 0; k++) FETCH(x + (r + ROWS + k) * inner + v * 8);
+      sums_block(x + r * inner + v * 8, inner, m + v, sum + v);
+    }
   for (; r < rows; r++) {
     for (IDX v = 0; v < vectors; v++) {
       const float8 a = LOAD8(X, x, r * inner + v * 8);
@@ -91,7 +94,12 @@ static inline void sums_part(const __global X *x, IDX rows, IDX inner, IDX lanes
     a = LARGER8(a, s);
   }
   const float8 shift = SHIFT8(a);
-  for (IDX r = 0; r < rows; r++) all += EXP8(LOADN(X, x, r * inner, lanes) - shift);
+  for (IDX r = 0; r < rows;) {
+    const IDX stop = rows - r < 256 ? rows : r + 256;
+    float8 some = (float8)(0.0f);  // long sums stay exact
+    for (; r < stop; r++) some += EXP8(LOADN(X, x, r * inner, lanes) - shift);
+    all += some;
+  }
   *m = a;
   *sum = all;
 }

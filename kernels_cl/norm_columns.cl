@@ -31,9 +31,22 @@
 #define EXTRA_PASS
 #endif
 #ifndef EMIT
+#ifdef PAST  // T is float and the result is too large for the caches
+#define EMIT8(p, i, v) STORE8_PAST(p, i, v)
+#else
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
+#endif
 #define EMITN(p, i, n, v) STOREN(T, p, i, n, v)
 #endif
+
+// A line of each of the next four rows, whose places the hardware does not foresee.
+#define FETCH_ROWS(p, step) \
+  {                         \
+    FETCH(p);               \
+    FETCH((p) + (step));     \
+    FETCH((p) + 2 * (step)); \
+    FETCH((p) + 3 * (step)); \
+  }
 
 #define COLUMNS shape.d[3]
 #define TOTAL sizes.d[1]
@@ -82,9 +95,11 @@ static inline void statistics(const __global T *x, IDX base, int full, int lanes
         const IDX left = run - k, row = at + k * step;
         const __global T *p = x + row;
         if (left >= 4) {
-          for (int v = 0; v < full; v++)
+          for (int v = 0; v < full; v++) {
+            if (v % 2 == 0) FETCH_ROWS(p + 4 * step + v * 8, step)
             TAKE4(v, LOAD8(T, p, v * 8), LOAD8(T, p, step + v * 8), LOAD8(T, p, 2 * step + v * 8),
                   LOAD8(T, p, 3 * step + v * 8))
+          }
         } else {
           for (int r = 0; r < left; r++)
             for (int v = 0; v < full; v++) TAKE1(v, LOAD8(T, p, r * step + v * 8))
@@ -141,6 +156,7 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
       const IDX row = at + k * step;
       const int both = k + 1 < run;
       for (int v = 0; v < full; v++) {
+        if (v % 2 == 0 && k % 4 == 0) FETCH_ROWS(x + row + 4 * step + v * 8, step)
         const float8 first = NORMAL(LOAD8(T, x, row + v * 8), i + k, v);
         EMIT8(y, row + v * 8, first);
         if (both) {

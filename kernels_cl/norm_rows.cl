@@ -30,7 +30,11 @@
 #define EXTRA_PASS
 #endif
 #ifndef EMIT
+#ifdef PAST  // T is float and the result is too large for the caches
+#define EMIT8(p, i, v) STORE8_PAST(p, i, v)
+#else
 #define EMIT8(p, i, v) STORE8(T, p, i, v)
+#endif
 #define EMITN(p, i, n, v) STOREN(T, p, i, n, v)
 #endif
 
@@ -130,6 +134,7 @@ static inline void apply(const __global T *x, NORM_SCALE_ARG NORM_BIAS_ARG __glo
   FOR_RUNS(0, i0, i1) {
     IDX k = 0;
     for (; k + 8 <= run; k += 8) {
+      UNROLLED(r) FETCH(x + base[r] + ROWS * (i1 - i0) + at + k);  // the next groups, while these are computed
       GET_SCALE(ALL)
       GET_BIAS(ALL)
       float8 v[ROWS];

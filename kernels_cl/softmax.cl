@@ -30,7 +30,7 @@
 #endif
 // WAIT_IN_RESULT is defined where X is float and the result is stored plainly.
 #ifndef KEPT
-#define KEPT 256  // vectors of a row whose exponentials wait in private memory
+#define KEPT 2048  // vectors of a row whose exponentials wait in private memory
 #endif
 #define BLOCK 512  // elements added one to another before their sum joins the others
 #define AHEAD 64   // columns: more rows than the hardware can read ahead at a time
@@ -53,6 +53,7 @@ static inline float sum_of(const __global X *x, __global X *y, IDX n, float m) {
     float8 a = (float8)(0.0f);
     const IDX stop = n - i < BLOCK ? n : i + BLOCK;
     for (; i + 8 <= stop; i += 8) {
+      FETCH(x + n + i);
       const float8 e = EXP8(LOAD8(X, x, i) - m);
 #ifdef WAIT_IN_RESULT
       STORE8(X, y, i, e);
@@ -98,6 +99,7 @@ static inline void softmax_kept(const __global X *x, __global X *y, IDX at, IDX 
   const IDX vectors = n / 8, lanes = n % 8;
   IDX v = 0;
   for (; v + 2 <= vectors; v += 2) {
+    FETCH(x + at + n + v * 8);  // the next row, while this one is computed
     const float8 a = EXP8(LOAD8(X, x, at + v * 8) - m), b = EXP8(LOAD8(X, x, at + v * 8 + 8) - m);
     kept[v] = a;
     kept[v + 1] = b;
@@ -221,6 +223,7 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
     const IDX end = r + ROWS < n ? r + ROWS : n;
     for (IDX v = 0; v < vectors; v += 2) {
       const IDX next = v + 1 < vectors ? v + 1 : v;  // two vectors, a cache line of floats
+      for (IDX k = r; k < end; k++) FETCH(x + at + (k + ROWS) * inner + v * 8);
       float8 a[ROWS], b[ROWS];  // first all loads, then all stores, which may differ in high address bits only
       for (IDX k = r; k < end; k++) {
         const IDX i = at + k * inner;

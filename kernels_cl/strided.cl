@@ -122,14 +122,10 @@ static inline void turn_scalars(const __global E *x, IDX across, __global E *y, 
 
 #ifdef PAST
 #define LINE ((int)(LINE_BYTES / sizeof(E)))
-#ifndef AHEAD
-#define AHEAD 2  // lines: LINE rows are too many for the hardware to read ahead
-#endif
 
 // LINE x LINE elements: whole lines of the source are read one after the other, and whole lines of the target written.
 static inline void turn_line(const __global E *x, IDX across, __global E *y, IDX down) {
   E8 lines[LINE * LINE / 8];
-  for (int b = 0; b < LINE; b++) FETCH(x + AHEAD * LINE + b * across);
   for (int b = 0; b < LINE; b += 8) {
     for (int a = 0; a < LINE; a += 8) {
       TURN8(x + a + b * across, across)
@@ -148,14 +144,25 @@ static inline void turn_line(const __global E *x, IDX across, __global E *y, IDX
     for (int b = 0; b < LINE; b += 8) PUT_PAST(E8, y + a * down + b, lines[(a * LINE + b) / 8]);
 }
 
-// Along the source's rows; lines of the target become complete at once, so that none need be read before.
+// Along the source's rows; lines of the target become complete at once, so that none need be read before. LINE rows are
+// too many for the hardware to read ahead, so the next ones are fetched meanwhile, row by row.
 static inline void turn_block(const __global E *x, IDX across, __global E *y, IDX down, IDX i0, IDX i1, IDX j0,
                               IDX j1) {
   for (IDX j = j0; j < j1; j += LINE) {
     const IDX j_end = j + LINE < j1 ? j + LINE : j1;
     IDX i = i0;
     if (j + LINE <= j1) {
-      for (; ON_LINE(y) && i + LINE <= i1; i += LINE) turn_line(x + i + j * across, across, y + i * down + j, down);
+      const IDX lines = (i1 - i0) / LINE;
+      const __global E *next = x + i0 + (j + LINE) * across;
+      IDX line = 0;
+      for (; ON_LINE(y) && i + LINE <= i1; i += LINE) {
+        for (int k = 0; k < LINE; k++) {
+          FETCH(next + line * LINE);
+          line = line + 1 < lines ? line + 1 : 0;
+          next += line == 0 ? across : 0;
+        }
+        turn_line(x + i + j * across, across, y + i * down + j, down);
+      }
       for (; i + 8 <= i1; i += 8)
         for (IDX b = j; b < j_end; b += 8) turn8(x + i + b * across, across, y + i * down + b, down);
     }

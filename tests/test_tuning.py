@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from webnn_cl import OperationError
 from webnn_cl.tiles import variants
 from webnn_cl.tiles.variants import PLAIN, candidates, default_variant
 from webnn_cl.tuning import store, tuner
@@ -85,6 +87,19 @@ def test_a_wrong_variant_is_not_trusted(context, table, monkeypatch):
     assert "differs" in result.rejected[names[0]] and result.variant != names[0]
 
 
+def test_without_the_plain_kernel_nothing_is_trusted(context, table, monkeypatch):
+    node = tunable_nodes(product(context))[0]
+    kinds = dict(variants._VARIANTS)
+
+    def fails(node, lw):
+        raise OperationError("out of memory")
+
+    failing = lambda node, facts: {**kinds["matmul"](node, facts), PLAIN: fails}  # noqa: E731
+    monkeypatch.setitem(variants._VARIANTS, "matmul", failing)
+    (result,) = tune(context, [node])
+    assert result.rejected == {PLAIN: "out of memory"} and not result.seconds and len(table) == 0
+
+
 def test_a_variant_that_no_longer_exists_is_ignored(context, table):
     (node,) = tunable_nodes(product(context))
     table.put(workload(node), "a variant of old", {})
@@ -110,14 +125,41 @@ def test_tables_differ_by_device_and_kernels(context, monkeypatch):
     assert store.load(context._facts)._path is None
 
 
-def test_command(tmp_path, pytestconfig):
+def tuning(folder, pytestconfig, **more):
+    """The command on two small workloads, and its environment."""
     code = (
         "import webnn_cl.tuning.workloads as w; w.PRODUCTS = ((32, 32, 32),); w.CONVOLUTIONS = ((8, 8, 8, 3, 1, 1),);"
         "import sys; from webnn_cl.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     device = pytestconfig.getoption("--device")
     command = [sys.executable, "-c", code, "tune", *(["--device", device] if device else [])]
-    environment = {**os.environ, "WEBNN_CL_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "WEBNN_CL_CACHE": str(folder), "PYTHONPATH": str(Path(__file__).parents[1])}
+    return command, environment | more
+
+
+@pytest.mark.parametrize("family", ["cpu", "gpu"])
+def test_a_killed_command_goes_on_where_it_was(tmp_path, pytestconfig, family):
+    """Killed behind the first workload; its entry stays as it is, and the second is measured."""
+    command, environment = tuning(tmp_path, pytestconfig, WEBNN_CL_KERNELS=family)
+
+    def entries():
+        files = list(tmp_path.glob("tuning/*.json"))
+        return json.loads(files[0].read_text()) if files else {}
+
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        while not entries() and running.poll() is None:
+            time.sleep(0.01)
+        running.kill()
+    before = entries()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(before) >= 1 and f"{len(before)} workloads had been measured before" in done.stdout
+    assert len(entries()) == 2 and entries().items() >= before.items()
+    assert "not trusted" not in done.stdout
+
+
+def test_command(tmp_path, pytestconfig):
+    command, environment = tuning(tmp_path, pytestconfig)
     for expected in ("matmul(", "2 workloads had been measured before"):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr

@@ -1,14 +1,15 @@
 """Element-wise operators, reductions, softmax, normalization and transposition on 64 MiB, as a share of copy bandwidth.
 
-``python -m tests.benchmarks.bandwidth [--rounds N] [--json FILE]``. A copy kernel of eight floats a work-item, measured
-in the same turns, moves 2 x 64 MiB; an operator's share is its own bytes per second (inputs + output) over the copy's.
+``python -m tests.benchmarks.bandwidth [NAME ...] [--rounds N] [--json FILE]``. A copy kernel of eight floats a
+work-item, measured in the same turns, moves 2 x 64 MiB; an operator's share is its own bytes per second (inputs +
+output) over the copy's.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,44 +42,73 @@ OPERATORS: dict[str, tuple[int, float, Callable[[Any, Any, Any], Any]]] = {
     "layer_normalization": (1, 1, lambda b, x, y: b.layer_normalization(x, axes=[1])),
     "transpose": (1, 1, lambda b, x, y: b.transpose(x)),
 }
+# More of these on other shapes and types, as above, with the shape and type of the input: 64 MiB or little less.
+SHAPED: dict[str, tuple[tuple[int, ...], str, Callable[[Any, Any], Any]]] = {
+    "softmax, 4096 a row": ((4096, 4096), "float32", lambda b, x: b.softmax(x, 1)),
+    "softmax, 4 rows": ((4, 1 << 22), "float32", lambda b, x: b.softmax(x, 1)),
+    "softmax columns": ((16384, 1024), "float32", lambda b, x: b.softmax(x, 0)),
+    "softmax, middle axis": ((64, 256, 1024), "float32", lambda b, x: b.softmax(x, 1)),
+    "softmax float16": ((32768, 1024), "float16", lambda b, x: b.softmax(x, 1)),
+    "layer_normalization columns": ((16384, 1024), "float32", lambda b, x: b.layer_normalization(x, axes=[0])),
+    "layer_normalization, middle axis": ((64, 256, 1024), "float32", lambda b, x: b.layer_normalization(x, axes=[1])),
+    "layer_normalization float16": ((32768, 1024), "float16", lambda b, x: b.layer_normalization(x, axes=[1])),
+    "instance_normalization nchw": ((16, 64, 128, 128), "float32", lambda b, x: b.instance_normalization(x)),
+    "instance_normalization nhwc": (
+        (16, 128, 128, 64), "float32", lambda b, x: b.instance_normalization(x, layout="nhwc"),
+    ),
+    "transpose, odd pitches": ((16383, 1025), "float32", lambda b, x: b.transpose(x)),
+    "transpose float16": ((32768, 1024), "float16", lambda b, x: b.transpose(x)),
+    "transpose nchw to nhwc": ((16, 64, 128, 128), "float32", lambda b, x: b.transpose(x, permutation=[0, 2, 3, 1])),
+    "transpose nhwc to nchw": ((16, 128, 128, 64), "float32", lambda b, x: b.transpose(x, permutation=[0, 3, 1, 2])),
+}  # fmt: skip
 
 
 class Run:
     """One operator on tensors of its own, dispatched and waited for."""
 
     def __init__(self, context: Any, name: str) -> None:
-        inputs, share, build = OPERATORS[name]
         b = context.create_graph_builder()
-        x, y = b.input("x", (ROWS, COLUMNS)), b.input("y", (ROWS, COLUMNS))
-        self.context, self.graph = context, b.build({"z": build(b, x, y)})
-        self.bytes = NBYTES * (inputs + share)
+        if name in SHAPED:
+            shape, dtype, make = SHAPED[name]
+            operand = b.input("x", shape, dtype)
+            self.graph, inputs, share = b.build({"z": make(b, operand)}), 1, 1.0
+        else:
+            inputs, share, build = OPERATORS[name]
+            x, y = b.input("x", (ROWS, COLUMNS)), b.input("y", (ROWS, COLUMNS))
+            self.graph = b.build({"z": build(b, x, y)})
+        self.context = context
+        first = self.graph.inputs["x"]
+        self.bytes = first.nbytes * (inputs + share)
 
     def __call__(self) -> None:
-        tensors = {"x": X[self.context], "y": Y[self.context]}
-        inputs = {name: tensors[name] for name in self.graph.inputs}
+        inputs = {name: _input(self.context, name, desc) for name, desc in self.graph.inputs.items()}
         self.context.dispatch(self.graph, inputs, {"z": self._output()})
         self.context.finish()
 
     def _output(self) -> Any:
         desc = self.graph.outputs["z"]
-        key = (self.context, desc.shape)
+        key = (desc.shape, desc.data_type)
         if key not in OUTPUTS:
-            OUTPUTS[key] = self.context.create_tensor(desc.shape)
+            OUTPUTS[key] = self.context.create_tensor(desc.shape, desc.data_type)
         return OUTPUTS[key]
 
 
-X: dict[Any, Any] = {}
-Y: dict[Any, Any] = {}
+def _input(context: Any, name: str, desc: Any) -> Any:
+    key = (name, desc.shape, desc.data_type)
+    if key not in INPUTS:
+        tensor = INPUTS[key] = context.create_tensor(desc.shape, desc.data_type, writable=True)
+        values = np.random.default_rng(0).uniform(0.1, 2, desc.shape)
+        context.write_tensor(tensor, values.astype(desc.data_type))
+    return INPUTS[key]
+
+
+INPUTS: dict[Any, Any] = {}
 OUTPUTS: dict[Any, Any] = {}
 
 
-def run(device: str | None, rounds: int) -> dict[str, Any]:
+def run(device: str | None, rounds: int, names: Sequence[str] = (*OPERATORS, *SHAPED)) -> dict[str, Any]:
     """Copy bandwidth in GB/s, and each operator's share of it."""
     with webnn_cl.ML().create_context(device=device) as context:
-        rng = np.random.default_rng(0)
-        for tensors in (X, Y):
-            tensors[context] = context.create_tensor((ROWS, COLUMNS), writable=True)
-            context.write_tensor(tensors[context], rng.uniform(0.1, 2, (ROWS, COLUMNS)).astype(np.float32))
         kernel = cl.Kernel(cl.Program(context.cl_context, COPY).build(), "copy")
         a, b = (cl.Buffer(context.cl_context, cl.mem_flags.READ_WRITE, NBYTES) for _ in range(2))
         cl.enqueue_fill_buffer(context.queue, a, np.float32(1), 0, NBYTES)
@@ -88,26 +118,27 @@ def run(device: str | None, rounds: int) -> dict[str, Any]:
             cl.enqueue_nd_range_kernel(context.queue, kernel, (NBYTES // 32,), (64,))
             context.queue.finish()
 
-        runs = {name: Run(context, name) for name in OPERATORS}
+        runs = {name: Run(context, name) for name in names}
         times = in_turns({"copy": copy, **runs}, rounds, settle=0)
         base = 2 * NBYTES / times["copy"]
         print(f"  copy {base / 1e9:.1f} GB/s (read + write)")
         shares = {name: runs[name].bytes / times[name] / base for name in runs}
         for name, share in shares.items():
-            print(f"  {name:20} {times[name] * 1e3:8.2f} ms  {100 * share:4.0f} % of copy")
+            print(f"  {name:34} {times[name] * 1e3:8.2f} ms  {100 * share:4.0f} % of copy")
         result = {"device": str(context.device), "copy_bytes_per_second": base, "shares": shares}
-        for store in (X, Y, OUTPUTS):
+        for store in (INPUTS, OUTPUTS):
             store.clear()
         return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*OPERATORS, *SHAPED)))
     parser.add_argument("--device")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
-    result = run(options.device, options.rounds)
+    result = run(options.device, options.rounds, options.names or (*OPERATORS, *SHAPED))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)

@@ -73,6 +73,9 @@ def _progress(done: int, count: int, work: str) -> None:
 
 def _report(results: Sequence[Result], count: int) -> None:
     for result in results:
+        if not result.seconds:
+            print(f"{result.work}: not measured, {next(iter(result.rejected.values()))}")
+            continue
         base = result.seconds.get(result.default)
         gain = f"{base / result.seconds[result.variant]:.2f} x the default" if base else "the default failed"
         kept = "default kept" if result.variant == result.default else gain

@@ -12,7 +12,7 @@ from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.norm_groups import lower_norm_by_groups
 from webnn_cl.ops.norm_plan import Groups, Plan, plan_of
 from webnn_cl.ops.spatial import Image
-from webnn_cl.ops.strided import View, copy_view
+from webnn_cl.ops.strided import PAST_RUN, View, copy_view, past_caches
 from webnn_cl.ops.widen import widen
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["epilogue_run", "lower_instance_norm", "lower_layer_norm"]
 
+HEADERS = ("norm.h", "move.h")
 # What scale and bias are indexed by in the kernels.
 BY_CHANNEL, BY_REDUCED = 1, 2
 
@@ -86,8 +87,9 @@ def _lower_groups(node: Node, lw: Lowering, parameters: dict[str, Buffer], index
     plan = plan_of(groups, channels, bool(parameters) and index == BY_REDUCED, lw.facts)
     indices = {role.upper(): index for role in parameters}
     kind = {"CENTRED": 0} if node.attrs.get("uncentred") else {}
-    final = {"T": dtype_of(x.data_type).storage, **indices, **kind, **plan.defines, **tail.defines}
-    headers = ("norm.h", *tail.headers)
+    past = past_caches(lw.facts, PAST_RUN, x.desc.nbytes) if x.data_type == "float32" else {}
+    final = {"T": dtype_of(x.data_type).storage, **indices, **kind, **plan.defines, **(tail.defines or past)}
+    headers = (*HEADERS, *tail.headers)
     layout = [*groups.layout(), plan.sizes]
     operands: list[Arg] = [x, *(parameters[role] for role in ("scale", "bias") if role in parameters), tail.output]
     if plan.chunks == 1:
@@ -106,8 +108,8 @@ def _launch_statistics(
     x = node.inputs["input"]
     defines = {"T": dtype_of(x.data_type).storage, **kind, **plan.defines}
     parts, stats = lw.scratch(4 * plan.stat_floats * plan.chunks), lw.scratch(4 * plan.stat_floats)
-    chunks = Kernel(plan.template, f"{plan.entry}_chunks", defines | {"STAGE": 1}, headers=("norm.h",))
+    chunks = Kernel(plan.template, f"{plan.entry}_chunks", defines | {"STAGE": 1}, headers=HEADERS)
     lw.launch(chunks, [x, parts, *layout], plan.grid)
-    combine = Kernel(plan.template, f"{plan.entry}_combine", defines | {"STAGE": 2}, headers=("norm.h",))
+    combine = Kernel(plan.template, f"{plan.entry}_combine", defines | {"STAGE": 2}, headers=HEADERS)
     lw.launch(combine, [parts, stats, plan.sizes, np.float32(node.attrs["epsilon"])], plan.stat_grid)
     return stats

@@ -35,8 +35,9 @@ __all__ = [
 
 SHORTEST_PART = 4096  # elements
 WIDE = 128  # vectors of eight columns that a work-item of a ..._columns kernel keeps
-# Below this a CPU core is done with a reduction before another launch, of the parts' results, would have begun.
-WORTH_PARTS_BYTES = 256 << 10
+# Below this one CPU core is done with a reduction before several are with its parts and, in another launch, with their
+# results: measured on two cores (docs/performance.md).
+WORTH_PARTS_BYTES = 1 << 20
 HEADERS: tuple[str, ...] = ("elementwise.h", "move.h")  # exponentials
 
 

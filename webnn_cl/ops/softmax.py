@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["SOFTMAX", "SoftmaxMixin"]
 
 WIDE = 128  # vectors of eight columns per work-item at most
-SHORTEST_PART = 4096  # elements
-COLUMN_ITEMS = 2  # work-items per core: wide columns are read faster
+SHORTEST_PART, LONGEST_PART = 1 << 12, 1 << 15  # elements; the longest stays in a CPU's second cache
+COLUMN_ITEMS = 1  # work-items per core: wide columns are read faster
 GPU_LOCAL = 64
 HEADERS = ("elementwise.h", "move.h")
-KEPT = 256  # vectors of eight elements of a row that wait in private memory
+KEPT = 2048  # vectors of eight elements of a row that wait in private memory
 # Fewer columns than this leave vectors and cores idle: such tensors are worth turning round twice.
 FEW_COLUMNS, WORTH_TURNING = 8, 1 << 15
 
@@ -80,8 +80,8 @@ def _kernel(node: Node, entry: str, tail: Tail, cpu: bool, stores: bool = True) 
     if node.attrs.get("logarithm"):
         defines["LOGARITHM"] = ""
     elif desc.data_type == "float32" and not tail.defines:
-        _, n, inner = _geometry(node)
-        past = cpu and desc.nbytes >= PAST_BYTES and (inner > 1 or n <= 8 * KEPT)
+        waits = entry == "softmax_rows" and _geometry(node)[1] > 8 * KEPT
+        past = cpu and desc.nbytes >= PAST_BYTES and not waits
         defines["PAST" if past else "WAIT_IN_RESULT"] = ""
     sums = kernels_cl.read("exp_sums.cl")
     if not stores:
@@ -105,6 +105,8 @@ def _lower_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Ar
 
 def _lower_long_rows(node: Node, lowering: Lowering, rows: int, n: int, x: Arg, y: Arg, tail: Tail) -> None:
     items = ITEMS_PER_UNIT * max(lowering.facts.compute_units, 1) * (1 if lowering.facts.is_cpu else GPU_LOCAL)
+    if lowering.facts.is_cpu:
+        items = max(items, rows * n // LONGEST_PART)
     parts = min(-(-items // rows), n // SHORTEST_PART)
     chunk = (n // parts + 31) // 32 * 32
     parts = -(-n // chunk)

@@ -243,7 +243,8 @@ def _copy_turned(lowering: Lowering, source: Arg, view: View, target: Arg, size:
     others = [axis for axis in range(len(view.shape) - 1) if axis != turned]
     outer = [view.shape[axis] for axis in others]
     across, down = view.shape[-1], view.shape[turned]
-    past = past_caches(facts, across * size if steps[turned] * size % LINE_BYTES == 0 else 0, view.size * size)
+    whole_lines = across * size >= LINE_BYTES and steps[turned] * size % LINE_BYTES == 0
+    past = past_caches(facts, PAST_RUN if whole_lines else 0, view.size * size)
     blocks = _turn_blocks(facts, down, across, math.prod(outer), bool(past))
     defines = {"E": unsigned_of(size), **({"SMALL": ""} if size < 4 else {}), **past}
     kernel = Kernel("strided.cl", "strided_turn", defines, headers=("move.h",))

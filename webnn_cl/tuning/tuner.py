@@ -36,7 +36,10 @@ TOLERANCE = {"float32": 5e-5, "float16": 5e-3}
 
 @dataclass
 class Result:
-    """What the tuner found for one workload: seconds of each variant that was right, and why others were not."""
+    """What the tuner found for one workload: seconds of each variant that was right, and why others were not.
+
+    Without the plain kernel's result nothing can be trusted: `seconds` is empty then, and nothing is remembered.
+    """
 
     work: str
     default: str
@@ -78,6 +81,8 @@ def _tune(context: MLContext, node: Node, work: str, table: TuningTable) -> Resu
             result = trial.result()
         except OperationError as error:
             rejected[variant] = str(error).splitlines()[0]
+            if variant == PLAIN:
+                break
             continue
         if expected is None:
             expected = result
@@ -86,8 +91,10 @@ def _tune(context: MLContext, node: Node, work: str, table: TuningTable) -> Resu
             running[variant] = trial
         else:
             rejected[variant] = problem
-    seconds = _race(running)
     default = default_variant(node, context._facts)
+    if not running:
+        return Result(work, default, default, {}, rejected)
+    seconds = _race(running)
     winner = min(seconds, key=lambda v: seconds[v])
     if default in seconds and seconds[winner] > (1 - MARGIN) * seconds[default]:
         winner = default  # too close to tell on a machine that does other things
