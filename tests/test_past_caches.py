@@ -44,7 +44,7 @@ def test_layer_normalization(context: MLContext, shape: tuple[int, int], axis: i
     variance = wide.var(axis=axis, keepdims=True)
     expected = (wide - wide.mean(axis=axis, keepdims=True)) / np.sqrt(variance + 1e-5)
     got = outputs(context, x, lambda b, v: b.layer_normalization(v, axes=[axis]))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-6)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
@@ -54,7 +54,7 @@ def test_instance_normalization(context: MLContext, layout: str) -> None:
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(axis=axes, keepdims=True)) / np.sqrt(wide.var(axis=axes, keepdims=True) + 1e-5)
     got = outputs(context, x, lambda b, v: b.instance_normalization(v, layout=layout))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-6)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (1040, 4099), (4112, 1039), (272, 16400)], ids=str)
