@@ -26,7 +26,7 @@ def check(op: str, context: Any, every: int = EVERY) -> None:
     ("op", "variant"),
     [
         *((op, variants.PLAIN) for op in ("conv2d", "conv_transpose2d", "gemm", "matmul")),
-        *(("conv2d", name) for name in ("rows", "pixels", "product", "depthwise")),
+        *(("conv2d", name) for name in ("rows", "pixels", "few", "product", "depthwise")),
         ("conv_transpose2d", "pixels"),
         *((op, name) for op in ("gemm", "matmul") for name in ("panels", "unpacked")),
     ],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from webnn_cl.tiles.blocks import is_blocks
 from webnn_cl.tiles.depthwise import is_depthwise
+from webnn_cl.tiles.few import is_few
 from webnn_cl.tiles.matrix import Product, lower_product
 from webnn_cl.tiles.pixels import pixels_pay
 from webnn_cl.tiles.winograd import winograd_tile
@@ -28,7 +29,9 @@ def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
     if pixels_pay(conv, facts):
         return "pixels"
     tile = winograd_tile(conv, facts)
-    return "rows" if tile is None else tile.name
+    if tile is not None:
+        return tile.name
+    return "few" if is_few(conv) else "rows"
 
 
 def default_conv_transpose2d(conv: Convolution, facts: DeviceFacts) -> str:

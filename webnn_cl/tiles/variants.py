@@ -10,6 +10,7 @@ from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.tiles.blocks import is_blocks, lower_blocks
 from webnn_cl.tiles.convolution import default_conv2d, default_conv_transpose2d, is_product, lower_as_product
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
+from webnn_cl.tiles.few import is_few, lower_few
 from webnn_cl.tiles.gpu_variants import default_on_gpu, variants_on_gpu
 from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
 from webnn_cl.tiles.pixels import can_pixels, lower_pixels
@@ -67,6 +68,8 @@ def _conv2d(node: Node, facts: DeviceFacts) -> dict[str, Lower]:
         found["depthwise"] = _on_convolution(lower_depthwise)
     if can_pixels(conv, facts):
         found["pixels"] = _on_convolution(lower_pixels)
+    if is_few(conv):
+        found["few"] = _on_convolution(lower_few)
     for form in (LARGE, SMALL):
         if can_winograd(conv, facts, form):
             found[form.name] = _winograd_with(form)
