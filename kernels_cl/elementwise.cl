@@ -1,5 +1,5 @@
 // A chain of element-wise operators in one kernel, eight elements at a time. The compiler writes the macros:
-//   ARGUMENTS    parameters: a pointer per input (and offset and strides where it is walked), scalars
+//   ARGUMENTS    parameters: a pointer per input (and offset and strides where it is walked), scalars; PASS their names
 //   CHAIN8       statements that compute `result` from the loaded variables
 //   OUT          storage type of the output
 //   LOAD_...     declare and fill the variables; OFFSETS, LOCATE, STEP, RETURN keep an offset per walked input
@@ -10,8 +10,8 @@
 #define STRIPS  // most of a long chain, in stages
 #endif
 // Inputs that all lie like the output, or are one element: no index arithmetic.
-kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
-  IDX i = (IDX)get_global_id(0) * block;
+static inline OUTLINE void elementwise_linear_item(IDX item0, ARGUMENTS __global OUT *y, IDX n, IDX block) {
+  IDX i = item0 * block;
   const IDX end = i + block < n ? i + block : n;
   VTYPE(OUT) result;
   if (i >= end) return;
@@ -29,6 +29,10 @@ kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
     STOREN(OUT, y, i, count, result);
   }
 }
+
+kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
+  elementwise_linear_item(get_global_id(0), PASS y, n, block);
+}
 #endif
 
 #ifdef ROWS
@@ -37,11 +41,11 @@ kernel void elementwise_linear(ARGUMENTS __global OUT *y, IDX n, IDX block) {
 #ifndef ROW
 #define ROW (row * inner)  // where a row of the result begins
 #endif
-kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX columns, IDX height, int rank,
-                             dims_t shape) {
-  const IDX begin = (IDX)get_global_id(0) * columns;
+static inline OUTLINE void elementwise_rows_item(IDX item0, IDX item1, ARGUMENTS __global OUT *y, IDX inner, IDX rows,
+                                                 IDX columns, IDX height, int rank, dims_t shape) {
+  const IDX begin = item0 * columns;
   const IDX end = begin + columns < inner ? begin + columns : inner;
-  IDX row = (IDX)get_global_id(1) * height;
+  IDX row = item1 * height;
   const IDX last = row + height < rows ? row + height : rows;
   if (begin >= end || row >= last) return;
   const IDX count = end - begin;
@@ -88,12 +92,18 @@ kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX
     }
   }
 }
+
+kernel void elementwise_rows(ARGUMENTS __global OUT *y, IDX inner, IDX rows, IDX columns, IDX height, int rank,
+                             dims_t shape) {
+  elementwise_rows_item(get_global_id(0), get_global_id(1), PASS y, inner, rows, columns, height, rank, shape);
+}
 #endif
 
 #ifdef LANEWISE
 // Rows shorter than a vector: the inputs that don't lie like the output are gathered lane by lane.
-kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, int rank, dims_t shape) {
-  IDX i = (IDX)get_global_id(0) * block;
+static inline OUTLINE void elementwise_lanewise_item(IDX item0, ARGUMENTS __global OUT *y, IDX n, IDX block, int rank,
+                                                     dims_t shape) {
+  IDX i = item0 * block;
   const IDX end = i + block < n ? i + block : n;
   if (i >= end) return;
   VTYPE(OUT) result;
@@ -133,13 +143,18 @@ kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, in
     }
   }
 }
+
+kernel void elementwise_lanewise(ARGUMENTS __global OUT *y, IDX n, IDX block, int rank, dims_t shape) {
+  elementwise_lanewise_item(get_global_id(0), PASS y, n, block, rank, shape);
+}
 #endif
 
 #ifdef PERIODIC
 // Two dimensions, rows shorter than a vector: the pattern of lanes repeats after eight rows, so that the offsets of its
 // at most 56 elements are computed once.
-kernel void elementwise_periodic(ARGUMENTS __global OUT *y, IDX n, IDX block, IDX inner) {
-  const IDX begin = (IDX)get_global_id(0) * block;
+static inline OUTLINE void elementwise_periodic_item(IDX item0, ARGUMENTS __global OUT *y, IDX n, IDX block,
+                                                     IDX inner) {
+  const IDX begin = item0 * block;
   const IDX end = begin + block < n ? begin + block : n;
   if (begin >= end) return;
   const IDX period = 8 * inner, row = begin / inner;
@@ -169,5 +184,9 @@ kernel void elementwise_periodic(ARGUMENTS __global OUT *y, IDX n, IDX block, ID
     }
     STEP
   }
+}
+
+kernel void elementwise_periodic(ARGUMENTS __global OUT *y, IDX n, IDX block, IDX inner) {
+  elementwise_periodic_item(get_global_id(0), PASS y, n, block, inner);
 }
 #endif

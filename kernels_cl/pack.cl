@@ -11,12 +11,14 @@
 
 // [matrix][k][n] to panels [matrix][n / 16][k][16]; columns beyond the last are zero. A work-item takes four panels, so
 // that more of a row than one line of memory is read at once.
-kernel void pack_columns(const __global S *source, __global D *target, IDX K, IDX N, IDX k_per_item) {
-  const IDX panels = (N + TILE_PANEL - 1) / TILE_PANEL, first = get_global_id(0) * 4;
-  const IDX end = min(panels, first + 4), k_end = min(K, (IDX)(get_global_id(1) + 1) * k_per_item);
-  for (IDX k = get_global_id(1) * k_per_item; k < k_end; k++) {
-    const __global S *from = source + (get_global_id(2) * K + k) * N;
-    __global D *to = target + (get_global_id(2) * panels * K + k) * TILE_PANEL;
+static inline OUTLINE void pack_columns_item(IDX item0, IDX item1, IDX item2, const __global S *source,
+                                             __global D *target, IDX K, IDX N, IDX k_per_item) {
+  const IDX panels = (N + TILE_PANEL - 1) / TILE_PANEL, first = item0 * 4;
+  const IDX end = panels < first + 4 ? panels : first + 4;
+  const IDX k_end = K < (item1 + 1) * k_per_item ? K : (item1 + 1) * k_per_item;
+  for (IDX k = item1 * k_per_item; k < k_end; k++) {
+    const __global S *from = source + (item2 * K + k) * N;
+    __global D *to = target + (item2 * panels * K + k) * TILE_PANEL;
     for (IDX panel = first; panel < end; panel++) {
       const IDX n = panel * TILE_PANEL, count = N - n;
       float8 low, high = 0.0f;
@@ -36,17 +38,22 @@ kernel void pack_columns(const __global S *source, __global D *target, IDX K, ID
   }
 }
 
+kernel void pack_columns(const __global S *source, __global D *target, IDX K, IDX N, IDX k_per_item) {
+  pack_columns_item(get_global_id(0), get_global_id(1), get_global_id(2), source, target, K, N, k_per_item);
+}
+
 // Transposes [matrix][i][j] so that i becomes contiguous: element (i, j) goes to
 //   (i / width) * block + j * pitch + i % width        (width a multiple of 8)
 // within its matrix of `target_size` elements. With width 16 these are the panels of a transposed operand, with a
 // width above `I` a transposed matrix. With `pad`, lanes from I to the next multiple of 8 are written as zeros.
-kernel void pack_transposed(const __global S *source, __global D *target, IDX I, IDX J, IDX width, IDX block,
-                            IDX pitch, IDX target_size, int pad, IDX j_per_item) {
-  const IDX i = get_global_id(0) * 8, count = min((IDX)8, I - i);
-  const __global S *from = source + get_global_id(2) * I * J + i * J;
-  __global D *to = target + get_global_id(2) * target_size + (i / width) * block + i % width;
-  const IDX j_end = min(J, (IDX)(get_global_id(1) + 1) * j_per_item);
-  IDX j = get_global_id(1) * j_per_item;
+static inline OUTLINE void pack_transposed_item(IDX item0, IDX item1, IDX item2, const __global S *source,
+                                                __global D *target, IDX I, IDX J, IDX width, IDX block, IDX pitch,
+                                                IDX target_size, int pad, IDX j_per_item) {
+  const IDX i = item0 * 8, count = I - i < 8 ? I - i : 8;
+  const __global S *from = source + item2 * I * J + i * J;
+  __global D *to = target + item2 * target_size + (i / width) * block + i % width;
+  const IDX j_end = J < (item1 + 1) * j_per_item ? J : (item1 + 1) * j_per_item;
+  IDX j = item1 * j_per_item;
   if (count == 8) {
     for (; j + 8 <= j_end; j += 8) {
       float8 d0 = LOAD8(S, from, j), d1 = LOAD8(S, from, J + j), d2 = LOAD8(S, from, 2 * J + j);
@@ -74,6 +81,12 @@ kernel void pack_transposed(const __global S *source, __global D *target, IDX I,
   }
 }
 
+kernel void pack_transposed(const __global S *source, __global D *target, IDX I, IDX J, IDX width, IDX block, IDX pitch,
+                            IDX target_size, int pad, IDX j_per_item) {
+  pack_transposed_item(get_global_id(0), get_global_id(1), get_global_id(2), source, target, I, J, width, block, pitch,
+                       target_size, pad, j_per_item);
+}
+
 // [matrix][m][k], elements `row` and `column` apart, to groups of six rows [matrix][m / 6][k][6]; zeros beyond the last.
 kernel void pack_rows(const __global S *source, __global float *target, IDX M, IDX K, IDX row, IDX column) {
   const IDX m = get_global_id(0) * 6, matrix = get_global_id(1);
@@ -87,11 +100,11 @@ kernel void pack_rows(const __global S *source, __global float *target, IDX M, I
 // channel][16], with zeros beyond a group's last output channel. `height`, `width`: taps; `row_step` etc. pick every
 // s-th tap beginning with an offset that the caller put in `first` (transposed convolution takes the taps of one
 // phase, in reverse).
-kernel void pack_filter(const __global S *source, __global float *target, IDX outputs, IDX inputs, IDX height,
-                        IDX width, IDX first, IDX group_step, IDX output_step, IDX input_step, IDX row_step,
-                        IDX column_step) {
-  const IDX panel = get_global_id(0), group = get_global_id(1), o = panel * TILE_PANEL;
-  const IDX count = min((IDX)TILE_PANEL, outputs - o);
+static inline OUTLINE void pack_filter_item(IDX item0, IDX item1, const __global S *source, __global float *target,
+                                            IDX outputs, IDX inputs, IDX height, IDX width, IDX first, IDX group_step,
+                                            IDX output_step, IDX input_step, IDX row_step, IDX column_step) {
+  const IDX panel = item0, group = item1, o = panel * TILE_PANEL;
+  const IDX count = outputs - o < TILE_PANEL ? outputs - o : TILE_PANEL;
   const __global S *from = source + first + group * group_step + o * output_step;
   const IDX panels = (outputs + TILE_PANEL - 1) / TILE_PANEL;
   __global float *to = target + (group * panels + panel) * height * width * inputs * TILE_PANEL;
@@ -101,11 +114,18 @@ kernel void pack_filter(const __global S *source, __global float *target, IDX ou
         const IDX at = y * row_step + x * column_step + i * input_step;
         float8 high = 0.0f;
         if (count > 8) high = GATHER8(S, from, at + 8 * output_step, output_step, count - 8);
-        ASTORE8(float, to, 0, GATHER8(S, from, at, output_step, min((IDX)8, count)));
+        ASTORE8(float, to, 0, GATHER8(S, from, at, output_step, count < 8 ? count : 8));
         ASTORE8(float, to, 8, high);
       }
     }
   }
+}
+
+kernel void pack_filter(const __global S *source, __global float *target, IDX outputs, IDX inputs, IDX height,
+                        IDX width, IDX first, IDX group_step, IDX output_step, IDX input_step, IDX row_step,
+                        IDX column_step) {
+  pack_filter_item(get_global_id(0), get_global_id(1), source, target, outputs, inputs, height, width, first,
+                   group_step, output_step, input_step, row_step, column_step);
 }
 
 // A convolution filter with any strides for conv_pixels.cl: [phase][group][`together` inputs][block of 4 outputs]

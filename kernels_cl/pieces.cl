@@ -16,8 +16,8 @@
 #define JOIN
 #endif
 
-static inline void piece_rows(PIECE piece, WHOLE whole, IDX start, IDX size, IDX c0, IDX c1, IDX row, IDX end,
-                              IDX pitch) {
+static inline OUTLINE void piece_rows(PIECE piece, WHOLE whole, IDX start, IDX size, IDX c0, IDX c1, IDX row, IDX end,
+                                      IDX pitch) {
   const IDX low = c0 > start ? c0 : start;
   const IDX high = c1 < start + size ? c1 : start + size;
   if (low >= high) return;

@@ -32,6 +32,9 @@
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
+#ifndef EXTRA_PASS
+#define EXTRA_PASS
+#endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(Y, p, i, v)
 #define EMIT8(p, i, v) STORE8(Y, p, i, v)
@@ -108,10 +111,10 @@ static inline VA reduce_eight_rows(const __global X *x, IDX n) {
 }
 
 // Work-item: `rows_each` rows, or the `chunk` elements of one of the `parts` of one row.
-kernel void reduce_rows(const __global X *x, __global Y *y, IDX n, IDX rows, IDX rows_each, IDX parts, IDX chunk,
-                        IDX count EXTRA_ARGS) {
-  IDX row = (IDX)get_global_id(0) * rows_each;
-  const IDX part = get_global_id(1);
+static inline OUTLINE void reduce_rows_item(IDX item0, IDX item1, const __global X *x, __global Y *y, IDX n, IDX rows,
+                                            IDX rows_each, IDX parts, IDX chunk, IDX count EXTRA_ARGS) {
+  IDX row = item0 * rows_each;
+  const IDX part = item1;
   if (row >= rows || part >= parts) return;
   const IDX end = row + rows_each < rows ? row + rows_each : rows;
   if (n < 32) {
@@ -121,6 +124,11 @@ kernel void reduce_rows(const __global X *x, __global Y *y, IDX n, IDX rows, IDX
   const IDX length = begin + chunk < n ? chunk : n - begin;
   for (; row < end; row++)
     EMIT(y, row * parts + part, CONVERT1(Y, FINISH1(reduce_run(x + row * n + begin, length))));
+}
+
+kernel void reduce_rows(const __global X *x, __global Y *y, IDX n, IDX rows, IDX rows_each, IDX parts, IDX chunk,
+                        IDX count EXTRA_ARGS) {
+  reduce_rows_item(get_global_id(0), get_global_id(1), x, y, n, rows, rows_each, parts, chunk, count EXTRA_PASS);
 }
 
 // Up to WIDE vectors of columns, `rows` rows of `inner` elements: BLOCK rows at a time, so that memory is read along
@@ -163,11 +171,12 @@ static inline SA reduce_column(const __global X *x, IDX rows, IDX inner) {
 }
 
 // Work-item: up to 8 * WIDE columns, `chunk` rows of one of the `parts`, `outer_each` of the outer dimension.
-kernel void reduce_columns(const __global X *x, __global Y *y, IDX n, IDX inner, IDX outer, IDX outer_each, IDX parts,
-                           IDX chunk, IDX count EXTRA_ARGS) {
-  const IDX column = (IDX)get_global_id(0) * (8 * WIDE);
-  const IDX begin = (IDX)get_global_id(1) * chunk;
-  IDX o = (IDX)get_global_id(2) * outer_each;
+static inline OUTLINE void reduce_columns_item(IDX item0, IDX item1, IDX item2, const __global X *x, __global Y *y,
+                                               IDX n, IDX inner, IDX outer, IDX outer_each, IDX parts, IDX chunk,
+                                               IDX count EXTRA_ARGS) {
+  const IDX column = item0 * (8 * WIDE);
+  const IDX begin = item1 * chunk;
+  IDX o = item2 * outer_each;
   if (column >= inner || begin >= n || o >= outer) return;
   const IDX rows = begin + chunk < n ? chunk : n - begin;
   const IDX end = o + outer_each < outer ? o + outer_each : outer;
@@ -176,10 +185,16 @@ kernel void reduce_columns(const __global X *x, __global Y *y, IDX n, IDX inner,
   VA s[WIDE], c[WIDE];
   for (; o < end; o++) {
     const __global X *from = x + (o * n + begin) * inner + column;
-    const IDX to = (o * parts + (IDX)get_global_id(1)) * inner + column;
+    const IDX to = (o * parts + item1) * inner + column;
     reduce_wide(from, rows, inner, vectors, s, c);
     for (IDX v = 0; v < vectors; v++) EMIT8(y, to + v * 8, CONVERT8(Y, FINISH8(TOTAL8(s[v], c[v]))));
     for (IDX k = vectors * 8; k < width; k++)
       EMIT(y, to + k, CONVERT1(Y, FINISH1(reduce_column(from + k, rows, inner))));
   }
+}
+
+kernel void reduce_columns(const __global X *x, __global Y *y, IDX n, IDX inner, IDX outer, IDX outer_each, IDX parts,
+                           IDX chunk, IDX count EXTRA_ARGS) {
+  reduce_columns_item(get_global_id(0), get_global_id(1), get_global_id(2), x, y, n, inner, outer, outer_each, parts,
+                      chunk, count EXTRA_PASS);
 }

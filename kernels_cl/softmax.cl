@@ -124,8 +124,9 @@ static inline void softmax_kept(const __global X *x, __global X *y, IDX at, IDX 
 }
 
 // Work-item: `rows_each` rows.
-kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, IDX rows_each EXTRA_ARGS) {
-  IDX row = (IDX)get_global_id(0) * rows_each;
+static inline OUTLINE void softmax_rows_item(IDX item0, const __global X *x, __global X *y, IDX n, IDX rows,
+                                             IDX rows_each EXTRA_ARGS) {
+  IDX row = item0 * rows_each;
   const IDX end = row + rows_each < rows ? row + rows_each : rows;
   for (; row < end; row++) {
     const IDX at = row * n;
@@ -137,6 +138,10 @@ kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, ID
       put_row(x, y, at, n, m, FACTOR(sum) EXTRA_PASS);
     }
   }
+}
+
+kernel void softmax_rows(const __global X *x, __global X *y, IDX n, IDX rows, IDX rows_each EXTRA_ARGS) {
+  softmax_rows_item(get_global_id(0), x, y, n, rows, rows_each EXTRA_PASS);
 }
 
 // Long rows in two launches: largest element and sum of each of the `parts` of `chunk` elements, two floats a part ...
@@ -204,10 +209,10 @@ static inline void softmax_short(const __global X *x, __global X *y, IDX at, IDX
 }
 
 // Work-item: `vectors_each` (at most WIDE) vectors of columns of one index of the outer dimension.
-kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner, IDX outer,
-                            IDX vectors_each EXTRA_ARGS) {
-  IDX column = (IDX)get_global_id(0) * vectors_each * 8;
-  const IDX o = get_global_id(1);
+static inline OUTLINE void softmax_columns_item(IDX item0, IDX item1, const __global X *x, __global X *y, IDX n,
+                                                IDX inner, IDX outer, IDX vectors_each EXTRA_ARGS) {
+  IDX column = item0 * vectors_each * 8;
+  const IDX o = item1;
   if (column >= inner || o >= outer) return;
   const IDX last = column + vectors_each * 8 < inner ? column + vectors_each * 8 : inner;
   const IDX base = o * n * inner;
@@ -249,4 +254,9 @@ kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner
       EMITN(y, i, lanes, RESULT(EXP8(d), d, sum));
     }
   }
+}
+
+kernel void softmax_columns(const __global X *x, __global X *y, IDX n, IDX inner, IDX outer,
+                            IDX vectors_each EXTRA_ARGS) {
+  softmax_columns_item(get_global_id(0), get_global_id(1), x, y, n, inner, outer, vectors_each EXTRA_PASS);
 }

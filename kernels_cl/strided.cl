@@ -34,10 +34,11 @@ static inline void gather_run(__global E *y, const __global E *x, IDX step, IDX 
 }
 
 // Work-item: `columns` elements of the last dimension in `rows_each` rows; `shape` and `strides` are of the others.
-kernel void strided_rows(const __global E *source, IDX offset, IDX step, __global E *target, IDX inner, IDX columns,
-                         IDX rows, IDX rows_each, int rank, dims_t shape, dims_t strides) {
-  const IDX c = (IDX)get_global_id(0) * columns;
-  IDX row = (IDX)get_global_id(1) * rows_each;
+static inline OUTLINE void strided_rows_item(IDX item0, IDX item1, const __global E *source, IDX offset, IDX step,
+                                             __global E *target, IDX inner, IDX columns, IDX rows, IDX rows_each,
+                                             int rank, dims_t shape, dims_t strides) {
+  const IDX c = item0 * columns;
+  IDX row = item1 * rows_each;
   if (c >= inner || row >= rows) return;
   const IDX n = c + columns < inner ? columns : inner - c;
   const IDX end = row + rows_each < rows ? row + rows_each : rows;
@@ -66,6 +67,12 @@ kernel void strided_rows(const __global E *source, IDX offset, IDX step, __globa
       }
     }
   }
+}
+
+kernel void strided_rows(const __global E *source, IDX offset, IDX step, __global E *target, IDX inner, IDX columns,
+                         IDX rows, IDX rows_each, int rank, dims_t shape, dims_t strides) {
+  strided_rows_item(get_global_id(0), get_global_id(1), source, offset, step, target, inner, columns, rows, rows_each,
+                    rank, shape, strides);
 }
 
 // Rows r0 .. r7 of 8 x 8 elements, from x on and `across` apart, become the columns t0 .. t7. The pairs are those that
@@ -146,8 +153,8 @@ static inline void turn_line(const __global E *x, IDX across, __global E *y, IDX
 
 // Along the source's rows; lines of the target become complete at once, so that none need be read before. LINE rows are
 // too many for the hardware to read ahead, so the next ones are fetched meanwhile, row by row.
-static inline void turn_block(const __global E *x, IDX across, __global E *y, IDX down, IDX i0, IDX i1, IDX j0,
-                              IDX j1) {
+static inline OUTLINE void turn_block(const __global E *x, IDX across, __global E *y, IDX down, IDX i0, IDX i1, IDX j0,
+                                      IDX j1) {
   for (IDX j = j0; j < j1; j += LINE) {
     const IDX j_end = j + LINE < j1 ? j + LINE : j1;
     IDX i = i0;
@@ -171,8 +178,8 @@ static inline void turn_block(const __global E *x, IDX across, __global E *y, ID
 }
 #else
 #define TILE 16
-static inline void turn_block(const __global E *x, IDX across, __global E *y, IDX down, IDX i0, IDX i1, IDX j0,
-                              IDX j1) {
+static inline OUTLINE void turn_block(const __global E *x, IDX across, __global E *y, IDX down, IDX i0, IDX i1, IDX j0,
+                                      IDX j1) {
   for (IDX i = i0; i < i1; i += TILE) {
     for (IDX j = j0; j < j1; j += TILE) {
       if (i + TILE <= i1 && j + TILE <= j1) {

@@ -396,10 +396,12 @@ def _launch(
     lowering: Lowering,
     target: Access | None = None,
 ) -> None:
-    scalars = "".join(f"const {type_} {name}, " for name, type_, _ in text.parameters)
+    arguments = "".join([*loads.arguments, *(f"const {type_} {name}, " for name, type_, _ in text.parameters)])
+    names = [argument.replace("*", "").split()[-1] for argument in arguments.split(",") if argument.strip()]
     defines |= {
         kind.upper(): "1",
-        "ARGUMENTS": "".join(loads.arguments) + scalars,
+        "ARGUMENTS": arguments,
+        "PASS": "".join(f"{name}, " for name in names),
         "OUT": dtype_of(chain.output.data_type).storage,
         "CHAIN8": " ".join(text.statements),
     }
