@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import pickle
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -242,6 +244,13 @@ def test_everything_after_destroy() -> None:
     made.destroy()
     graph.destroy()
     builder.destroy()
+
+
+def test_importing_brings_no_event_loop() -> None:
+    """asyncio and what it needs (ssl, sockets) would be a fifth of the time that the import takes."""
+    lines = "import numpy, pyopencl, sys; before = set(sys.modules); import webnn_cl; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=100, check=True)
+    assert "webnn_cl.future" in done.stdout.split() and "asyncio" not in done.stdout.split()
 
 
 def test_leaving_a_with_block_destroys() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from webnn_cl.errors import InvalidStateError
 from webnn_cl.opencl import fork
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["MLFuture", "run_in_thread"]
 
@@ -72,6 +74,8 @@ class MLFuture(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if self._state != _DONE:
+            import asyncio  # slow to import; whoever awaits has it already
+
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
             if self._add_waiter(loop, waiter):
