@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -32,7 +33,7 @@ class DType:
     mask: str
     is_float: bool
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         return np.dtype(self.name)
 

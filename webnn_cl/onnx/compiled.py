@@ -44,6 +44,7 @@ class Compiled:
         self.graph: MLGraph | None = builder.build(operands) if operands else None
         self._inputs: dict[str, MLTensor] = {}
         self._outputs: dict[str, MLTensor] = {}
+        self._own: list[MLTensor] = []  # of all inputs, then of all outputs, once they are needed together
         self._lock = threading.Lock()
 
     def _collect(self, builder: MLGraphBuilder, name: str, value: Value, operands: dict[str, Any]) -> None:
@@ -73,21 +74,22 @@ class Compiled:
         """The outputs that `wanted` ones are made of, with one wait for all; None where that is not the way."""
         if self.graph is None:
             return {}
-        given = [feeds[name] for name in self.graph.inputs]
-        if any(isinstance(value, MLTensor) for value in given):
-            return None
-        sources = [carried(name, value) for name, value in zip(self.graph.inputs, given, strict=True)]
+        sources: list[Any] = []
+        for name in self.graph.inputs:
+            value = feeds[name]
+            if value.__class__ is MLTensor:
+                return None
+            sources.append(carried(name, value))
         targets: dict[str, Any] = dict.fromkeys(self.graph.outputs)
         for name in self._needed(wanted):
             desc = self.graph.outputs[name]
             targets[name] = np.empty(desc.shape, dtype_of(desc.data_type).numpy)
-        tensors = [self._own_input(name) for name in self.graph.inputs]
-        tensors += [self._own_output(name) for name in self.graph.outputs]
-        done = run_here(
-            self.context, self.graph, tensors, [*sources, *[None] * len(targets)],
-            [*[None] * len(sources), *targets.values()],
-        )  # fmt: skip
-        return targets if done else None
+        if not self._own:
+            self._own = [self._own_input(name) for name in self.graph.inputs]
+            self._own += [self._own_output(name) for name in self.graph.outputs]
+        results = targets.values()
+        here = [*sources, *(None for _ in results)], [*(None for _ in sources), *results]
+        return targets if run_here(self.context, self.graph, self._own, *here) else None
 
     def _needed(self, wanted: Sequence[str]) -> list[str]:
         """The graph outputs that the model outputs called `wanted` are made of."""
