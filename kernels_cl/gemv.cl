@@ -11,9 +11,9 @@
 #ifndef W
 #define W float
 #endif
-// Columns that one work-item of gemv_columns sums, a multiple of 8.
+// Sums that one work-item of gemv_columns has room for: rows times columns, a multiple of 8.
 #ifndef COLUMNS
-#define COLUMNS 256
+#define COLUMNS 2048
 #endif
 #ifndef HAS_C
 #define HAS_C 0
@@ -28,6 +28,15 @@
 #define EXTRA_ARGS
 #define EXTRA_PASS
 #endif
+
+// Of gemv_columns: rows from k on of w, factors of a, and products of eight columns.
+#define COLUMNS_ROWS8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+#define COLUMNS_ROW(r) \
+  const float x##r = LOAD(T, x, r); \
+  const __global T *b##r = from + r * N;
+#define COLUMNS_FULL(r) x##r * LOAD8(T, b##r, 8 * v)
+#define COLUMNS_REST(r) x##r * LOADN(T, b##r, 8 * full, rest)
+#define COLUMNS_SUM8(F) (((F(0) + F(1)) + (F(2) + F(3))) + ((F(4) + F(5)) + (F(6) + F(7))))
 
 // y[m, n] = sum over k of a[m, k] * w[k, n]; a is float32 rows, w packed in panels (gemm.cl). Each panel is read from
 // memory for the first row and from the cache for the others.
@@ -139,51 +148,56 @@ kernel void gemv_dots(const __global T *a, const __global T *w, PRODUCT_C_ARGS _
                  groups_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
 }
 
-// y[m, n] = sum over k of x[m, k] * w[k, n] with w as it is, n contiguous; COLUMNS columns of one row a work-item,
-// whose sums stay in the first cache while rows of w stream by, four at a time.
+// y[m, n] = sum over k of x[m, k] * w[k, n] with w as it is, n contiguous. A work-item takes so many columns that it reads
+// memory in long runs, eight rows of w at a time; the sums of its M rows (M * columns_per_item <= COLUMNS) stay in the
+// caches while w streams by, once.
 static inline TILE_OUTLINE void gemv_columns_item(IDX item0, IDX item1, IDX item2, const __global T *a,
                                                   const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N,
-                                                  IDX K, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
-                                                  float alpha EXTRA_ARGS) {
-  const IDX n0 = item0 * COLUMNS, m = item1, columns = TILE_MIN((IDX)COLUMNS, N - n0);
-  const IDX full = columns / 8, rest = columns - full * 8;
+                                                  IDX K, IDX columns_per_item, int batch_rank, dims_t batch,
+                                                  dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
+  const IDX n0 = item0 * columns_per_item, columns = TILE_MIN(columns_per_item, N - n0);
+  const IDX full = columns / 8, rest = columns - full * 8, pitch = columns_per_item / 8;
   PRODUCT_FIND_MATRIX(a, w)
-  const __global T *x = a + m * K, *b0 = w + n0;
-  float8 sums[COLUMNS / 8 + 1], part[COLUMNS / 8 + 1];
-  for (IDX v = 0; v <= full; v++) sums[v] = PRODUCT_START(n0 + 8 * v, columns - 8 * v);
+  const __global T *from = w + n0;
+  // Column `columns` - `rest` and on: one vector a row.
+  float8 sums[COLUMNS / 8], part[COLUMNS / 8];
+  const IDX vectors = full + (rest > 0);
+  for (IDX m = 0; m < M; m++)
+    for (IDX v = 0; v < vectors; v++) sums[m * pitch + v] = PRODUCT_START(n0 + 8 * v, columns - 8 * v);
   for (IDX k = 0; k < K;) {
     const IDX stop = TILE_MIN(K, k + TILE_RUN);
-    for (IDX v = 0; v <= full; v++) part[v] = 0.0f;
-    for (; k + 4 <= stop; k += 4, b0 += 4 * N) {
-      const float x0 = LOAD(T, x, k), x1 = LOAD(T, x, k + 1), x2 = LOAD(T, x, k + 2), x3 = LOAD(T, x, k + 3);
-      const __global T *b1 = b0 + N, *b2 = b1 + N, *b3 = b2 + N;
-      for (IDX v = 0; v < full; v++) {
-        const float8 low = x0 * LOAD8(T, b0, 8 * v) + x1 * LOAD8(T, b1, 8 * v);
-        TILE_PREFETCH(b0 + 12 * N + 8 * v)
-        TILE_PREFETCH(b1 + 12 * N + 8 * v)
-        TILE_PREFETCH(b2 + 12 * N + 8 * v)
-        TILE_PREFETCH(b3 + 12 * N + 8 * v)
-        part[v] = part[v] + low + x2 * LOAD8(T, b2, 8 * v) + x3 * LOAD8(T, b3, 8 * v);
-      }
-      if (rest > 0) {
-        const float8 low = x0 * LOADN(T, b0, 8 * full, rest) + x1 * LOADN(T, b1, 8 * full, rest);
-        part[full] = part[full] + low + x2 * LOADN(T, b2, 8 * full, rest) + x3 * LOADN(T, b3, 8 * full, rest);
+    for (IDX v = 0; v < M * pitch; v++) part[v] = 0.0f;
+    for (; k + 8 <= stop; k += 8, from += 8 * N) {
+      for (IDX m = 0; m < M; m++) {
+        const __global T *x = a + m * K + k;
+        float8 *to = part + m * pitch;
+        COLUMNS_ROWS8(COLUMNS_ROW)
+        for (IDX v = 0; v < full; v++) to[v] = to[v] + COLUMNS_SUM8(COLUMNS_FULL);
+        if (rest > 0) to[full] = to[full] + COLUMNS_SUM8(COLUMNS_REST);
       }
     }
-    for (; k < stop; k++, b0 += N) {
-      const float x0 = LOAD(T, x, k);
-      for (IDX v = 0; v < full; v++) part[v] = part[v] + x0 * LOAD8(T, b0, 8 * v);
-      if (rest > 0) part[full] = part[full] + x0 * LOADN(T, b0, 8 * full, rest);
+    for (; k < stop; k++, from += N) {
+      for (IDX m = 0; m < M; m++) {
+        const float x0 = LOAD(T, a, m * K + k);
+        const __global T *b0 = from;
+        float8 *to = part + m * pitch;
+        for (IDX v = 0; v < full; v++) to[v] = to[v] + COLUMNS_FULL(0);
+        if (rest > 0) to[full] = to[full] + COLUMNS_REST(0);
+      }
     }
-    for (IDX v = 0; v <= full; v++) sums[v] = sums[v] + part[v];
+    for (IDX v = 0; v < M * pitch; v++) sums[v] = sums[v] + part[v];
   }
-  const IDX i = (item2 * M + m) * N + n0;
-  for (IDX v = 0; v < full; v++) EMIT8(y, i + 8 * v, PRODUCT_FULL(m, n0 + 8 * v, sums[v]));
-  if (rest > 0) EMITN(y, i + 8 * full, rest, PRODUCT_PART(m, n0 + 8 * full, rest, sums[full]));
+  for (IDX m = 0; m < M; m++) {
+    const IDX i = (item2 * M + m) * N + n0;
+    const float8 *sum = sums + m * pitch;
+    for (IDX v = 0; v < full; v++) EMIT8(y, i + 8 * v, PRODUCT_FULL(m, n0 + 8 * v, sum[v]));
+    if (rest > 0) EMITN(y, i + 8 * full, rest, PRODUCT_PART(m, n0 + 8 * full, rest, sum[full]));
+  }
 }
 
 kernel void gemv_columns(const __global T *a, const __global T *w, PRODUCT_C_ARGS __global T *y, IDX M, IDX N, IDX K,
-                         int batch_rank, dims_t batch, dims_t a_step, dims_t w_step, float alpha EXTRA_ARGS) {
-  gemv_columns_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K, batch_rank,
-                    batch, a_step, w_step, alpha EXTRA_PASS);
+                         IDX columns_per_item, int batch_rank, dims_t batch, dims_t a_step, dims_t w_step,
+                         float alpha EXTRA_ARGS) {
+  gemv_columns_item(get_global_id(0), get_global_id(1), get_global_id(2), a, w, PRODUCT_C_PASS y, M, N, K,
+                    columns_per_item, batch_rank, batch, a_step, w_step, alpha EXTRA_PASS);
 }

@@ -45,7 +45,8 @@ SOME_PANELS = 8
 COPIED, PACKED, IN_PLACE = 0, 1, 2  # A_FORM of gemm.cl
 # Of gemm.cl: steps of k that are copied at once, and room for tiles, rows and panels of so many steps.
 RUN, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 60, 4
-COLUMNS = 256  # of one work-item of gemv_columns
+SUMS = 2048  # that a work-item of gemv_columns has room for: COLUMNS of gemv.cl
+NARROWEST = 256  # columns of one, unless there are fewer
 
 
 def tile_kernel(template: str, entry: str, defines: Mapping[str, object], tail: Tail | None = None) -> Kernel:
@@ -175,9 +176,12 @@ def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
 def _lower_columns(p: Product, lw: Lowering) -> None:
     """Few rows times a matrix that is used once: not worth packing."""
     kernel = p.kernel("gemv.cl", "gemv_columns")
+    # The wider, the longer the runs in which memory is read: one item a core is best.
+    spread = ceil_div(p.n, ceil_div(workers(lw.facts), math.prod(p.batch)))
+    each = 8 * min(SUMS // p.m // 8, ceil_div(max(spread, NARROWEST), 8))
     args: list[Arg] = [p.a, p.b, *p.addend(), p.tail.output, np.int64(p.m), np.int64(p.n), np.int64(p.k)]
-    args += [*p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
-    lw.launch(kernel, args, (ceil_div(p.n, COLUMNS), p.m, math.prod(p.batch)))
+    args += [np.int64(each), *p.stack(p.m * p.k, p.k * p.n), np.float32(p.alpha), *p.tail.args]
+    lw.launch(kernel, args, (ceil_div(p.n, each), 1, math.prod(p.batch)))
 
 
 def lower_panels(p: Product, lw: Lowering) -> None:
