@@ -87,11 +87,12 @@ kernel void pack_transposed(const __global S *source, __global D *target, IDX I,
                        target_size, pad, j_per_item);
 }
 
-// [matrix][m][k], elements `row` and `column` apart, to groups of six rows [matrix][m / 6][k][6]; zeros beyond the last.
-kernel void pack_rows(const __global S *source, __global float *target, IDX M, IDX K, IDX row, IDX column) {
-  const IDX m = get_global_id(0) * 6, matrix = get_global_id(1);
+// [matrix][m][k], elements `row` and `column` apart, to groups of rows [matrix][group][k][6]: `sixes` groups of six,
+// then groups of four (gemm.cl). Rows beyond a group's own are anything, those beyond the last zeros.
+kernel void pack_rows(const __global S *source, __global float *target, IDX M, IDX K, IDX row, IDX column, IDX sixes) {
+  const IDX group = get_global_id(0), matrix = get_global_id(1), m = 4 * group + 2 * (group < sixes ? group : sixes);
   const __global S *from = source + matrix * M * K + m * row;
-  __global float *to = target + (matrix * ((M + 5) / 6) * 6 + m) * K;
+  __global float *to = target + (matrix * get_global_size(0) + group) * 6 * K;
   for (IDX k = 0; k < K; k++, to += 6)
     for (IDX r = 0; r < 6; r++) to[r] = m + r < M ? LOAD(S, from, r * row + k * column) : 0.0f;
 }

@@ -5,6 +5,7 @@
 // x * b + c contracted by -cl-mad-enable. On PoCL this runs at the multiply-add peak, vloadN and fma() do not.
 // Twelve accumulators hide the latency of the multiply-adds and leave four of sixteen registers for the operands.
 
+#define TILE_ROWS4(F) F(0) F(1) F(2) F(3)
 #define TILE_ROWS6(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #define TILE_ROWS8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 
@@ -66,8 +67,8 @@
     for (; k_ < count_; k_++, b_ += 16) { TILE_STEP##W(0, ROWS, TILE_ROW##W##_0) } \
   }
 
-// Six rows packed as [k][6], a0_ a group of them, with 16 columns of a panel; or two groups, a0_ and a1_, with the left
-// half of a panel. Each row's sums are in p and q: columns 0-7 and 8-15, or the rows of a0_ and a1_.
+// Six rows, or four, packed as [k][6], a0_ a group of them, with 16 columns of a panel; or two groups, a0_ and a1_,
+// with the left half of a panel. Each row's sums are in p and q: columns 0-7 and 8-15, or the rows of a0_ and a1_.
 #define TILE_FMA6_16(r) { const float x_ = a0_[6 * i_ + r]; p##r = p##r + x_ * b0_; q##r = q##r + x_ * b1_; }
 #define TILE_FMA6_8(r) p##r = p##r + a0_[6 * i_ + r] * b0_; q##r = q##r + a1_[6 * i_ + r] * b0_;
 #define TILE_STEP6_16(i) \
@@ -76,6 +77,13 @@
     const float8 b0_ = TILE_B(b_, 16 * i_), b1_ = TILE_B(b_, 16 * i_ + 8); \
     TILE_PREFETCH(b_ + 16 * i_ + TILE_AHEAD) \
     TILE_ROWS6(TILE_FMA6_16) \
+  }
+#define TILE_STEP4_16(i) \
+  { \
+    const IDX i_ = i; \
+    const float8 b0_ = TILE_B(b_, 16 * i_), b1_ = TILE_B(b_, 16 * i_ + 8); \
+    TILE_PREFETCH(b_ + 16 * i_ + TILE_AHEAD) \
+    TILE_ROWS4(TILE_FMA6_16) \
   }
 #define TILE_STEP6_8(i) { const IDX i_ = i; const float8 b0_ = TILE_B(b_, 16 * i_); TILE_ROWS6(TILE_FMA6_8) }
 #define TILE_MULTIPLY6(STEP, b, count) \

@@ -11,12 +11,14 @@ import pytest
 
 from tests.reference.registry import exact
 from webnn_cl.tiles import variants
+from webnn_cl.tiles.matrix import row_groups
 
-# One row, a few, tiles with rows and columns left over, runs longer than a register sums.
+# One row, a few, tiles with rows and columns left over, runs longer than a register sums, columns of several items.
 SHAPES = [
     (1, 1, 1), (1, 5, 3), (1, 70, 50), (1, 300, 33), (2, 16, 4), (3, 17, 9), (3, 37, 129), (4, 8, 7), (5, 9, 33),
     (6, 24, 8), (7, 31, 5), (8, 1, 19), (9, 1, 64), (13, 40, 64), (25, 33, 17), (64, 64, 64), (140, 50, 20),
     (12, 20, 1100), (2, 20, 2100), (1, 9, 600),
+    (1, 2100, 37), (3, 1405, 12), (16, 530, 70),
 ]  # fmt: skip
 
 
@@ -157,6 +159,14 @@ def test_nothing_outside_a_tensor_is_used_or_written(context: Any, b_transpose: 
         host = np.empty(whole.size, np.uint8)
         cl.enqueue_copy(context.queue, host, whole)
         assert (host[:4096] == 0xFF).all() and (host[4096 + out.nbytes :] == 0xFF).all()
+
+
+def test_rows_come_in_groups_that_idle_little() -> None:
+    for rows in range(1, 200):
+        sixes, groups = row_groups(rows)
+        idle = 6 * sixes + 4 * (groups - sixes) - rows
+        assert 0 <= groups - sixes <= 2
+        assert 0 <= idle <= (1 if rows > 2 else 3)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -30,6 +30,7 @@ __all__ = [
     "lower_panels",
     "lower_product",
     "lower_unpacked",
+    "row_groups",
     "tile_kernel",
     "transpose",
 ]
@@ -43,8 +44,9 @@ MANY_ROWS = 192
 FEW_PANELS = 4
 SOME_PANELS = 8
 COPIED, PACKED, IN_PLACE = 0, 1, 2  # A_FORM of gemm.cl
-# Of gemm.cl: steps of k that are copied at once, and room for tiles, rows and panels of so many steps.
-RUN, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 60, 4
+# Of gemm.cl: steps of k that are copied at once, also where both operands are, and room for tiles, rows and panels of
+# so many steps.
+RUN, RUN_OF_BOTH, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 128, 60, 4
 SUMS = 2048  # that a work-item of gemv_columns has room for: COLUMNS of gemv.cl
 NARROWEST = 256  # columns of one, unless there are fewer
 
@@ -208,7 +210,7 @@ def lower_unpacked(p: Product, lw: Lowering) -> None:
 
 def _lower_tiles(p: Product, lw: Lowering, b_packed: bool) -> None:
     """Register tiles (gemm.cl)."""
-    panels, groups, matrices = ceil_div(p.n, PANEL), ceil_div(p.m, ROWS), math.prod(p.batch)
+    panels, (sixes, groups), matrices = ceil_div(p.n, PANEL), row_groups(p.m), math.prod(p.batch)
     form = _form_of_a(p, panels, b_packed)
     part = Part.of(groups, panels, p.k, matrices, form, b_packed, lw)
     a, a_matrix = (rows_of_a(p, lw), groups * ROWS * p.k) if form == PACKED else (p.a, p.m * p.k)
@@ -216,7 +218,7 @@ def _lower_tiles(p: Product, lw: Lowering, b_packed: bool) -> None:
     a_strides = (1, p.m) if p.a_transposed else (p.k, 1)
     b_strides = (1, p.k) if p.b_transposed else (p.n, 1)
     args: list[Arg] = [a, b, *p.addend(), p.tail.output]
-    args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *b_strides, part.groups * ROWS, part.panels)]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *b_strides, sixes, part.groups, part.panels)]
     args += [*p.stack(a_matrix, b_matrix), np.float32(p.alpha), *p.tail.args]
     kernel = p.kernel("gemm.cl", "gemm", A_FORM=form, W_PACKED=int(b_packed))
     lw.launch(kernel, args, (ceil_div(panels, part.panels), ceil_div(groups, part.groups), matrices))
@@ -232,7 +234,7 @@ def _form_of_a(p: Product, panels: int, b_packed: bool) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """What one work-item of gemm.cl computes: `groups` of six rows by `panels` of 16 columns."""
+    """What one work-item of gemm.cl computes: `groups` of rows by `panels` of 16 columns."""
 
     groups: int
     panels: int
@@ -245,24 +247,37 @@ class Part:
         have work.
         """
         wanted = workers(lw.facts) * TUNING.items_per_core
-        steps = max(1, min(k, RUN))
-        tiles = ROOM_TILES if k > RUN else groups * panels
+        run = RUN_OF_BOTH if form == COPIED and not b_packed else RUN
+        steps = max(1, min(k, run))
+        tiles = ROOM_TILES if k > run else groups * panels
         if form != COPIED:
-            most = ROOM_PANELS * RUN // steps if form == PACKED else SOME_PANELS
+            most = ROOM_PANELS * run // steps if form == PACKED else SOME_PANELS
             wide = _even(panels, most)
             blocks = ceil_div(panels, wide) * matrices
             high = min(ceil_div(groups, ceil_div(wanted, blocks)), max(1, tiles // wide))
             if form == IN_PLACE:
                 high = min(high, max(1, TUNING.rows_per_item // ROWS))
             return cls(_even(groups, high), wide)
-        most = ROOM_ROWS * RUN // steps // ROWS
+        most = ROOM_ROWS * run // steps // ROWS
         if groups > most and b_packed:
-            most = TUNING.rows_copied * RUN // steps // ROWS
+            most = TUNING.rows_copied * run // steps // ROWS
         high = _even(groups, max(1, min(most, TUNING.rows_per_item // ROWS)))
         blocks = ceil_div(groups, high) * matrices
         worth = ceil_div(TUNING.item_flops, 2 * high * ROWS * steps * PANEL)
         wide = max(ceil_div(panels, ceil_div(wanted, blocks)), worth, FEW_PANELS)
         return cls(high, min(panels, wide, max(1, tiles // high)))
+
+
+def row_groups(m: int) -> tuple[int, int]:
+    """How many groups of six rows `m` rows are cut into before groups of four follow, and how many both are together.
+
+    One or two rows beyond a multiple of six make two groups of four instead of a group of six that idles.
+    """
+    sixes, rest = divmod(m, ROWS)
+    if rest in (0, 5):
+        return ceil_div(m, ROWS), ceil_div(m, ROWS)
+    sixes -= int(rest < 3 and sixes > 0)
+    return sixes, sixes + ceil_div(m - ROWS * sixes, 4)
 
 
 def _even(count: int, most: int) -> int:
@@ -287,13 +302,13 @@ def cut(m: int, panels: int, k: int, matrices: int, lw: Lowering) -> tuple[int, 
 
 
 def rows_of_a(p: Product, lw: Lowering) -> Buffer:
-    """a in groups of six rows [k][6]."""
-    count, groups = math.prod(p.a_batch), ceil_div(p.m, ROWS)
+    """a in groups of rows [k][6]."""
+    count, (sixes, groups) = math.prod(p.a_batch), row_groups(p.m)
     strides = (1, p.m) if p.a_transposed else (p.k, 1)
 
     def emit(lw: Lowering, source: Value, target: Buffer) -> None:
         kernel = tile_kernel("pack.cl", "pack_rows", _storages(source, "float"))
-        args: list[Arg] = [source, target, *(np.int64(v) for v in (p.m, p.k, *strides))]
+        args: list[Arg] = [source, target, *(np.int64(v) for v in (p.m, p.k, *strides, sixes))]
         lw.launch(kernel, args, (groups, count))
 
     return lw.packed(p.a, ("rows", p.m, p.k, *strides), 4 * count * groups * ROWS * p.k, emit)
