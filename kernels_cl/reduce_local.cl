@@ -27,6 +27,11 @@
 #ifndef EXTRA_ARGS
 #define EXTRA_ARGS
 #endif
+#ifndef TAKE1
+#define TAKE_ARGS
+#define TAKE_PASS
+#define TAKE1(p, i) MAP1(LOAD(X, p, i))
+#endif
 #ifndef EMIT
 #define EMIT(p, i, v) STORE(Y, p, i, v)
 #endif
@@ -43,7 +48,7 @@
 #endif
 
 kernel GROUP_OF void reduce_local(const __global X *x, __global Y *y, IDX n, IDX inner, IDX lines, IDX chunk, int depth,
-                                  int along, IDX count EXTRA_ARGS) {
+                                  int along, IDX count TAKE_ARGS EXTRA_ARGS) {
   __local SA shared[GROUP];
   WHERE_IN_GROUP
   LINE_IN_MEMORY
@@ -54,7 +59,7 @@ kernel GROUP_OF void reduce_local(const __global X *x, __global Y *y, IDX n, IDX
 #pragma unroll
     for (int j = 0; j < BLOCK; j++) {
       const IDX at = i + j * depth;
-      if (at < end) block = JOIN1(block, MAP1(LOAD(X, x, base + at * inner)));
+      if (at < end) block = JOIN1(block, TAKE1(x, base + at * inner));
     }
     KEEP(s, lost, block)
   }

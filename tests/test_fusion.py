@@ -601,3 +601,64 @@ def test_a_result_that_is_needed_turned_and_as_it_is(context: Any) -> None:
         return {"y": b.transpose(y, permutation=[1, 0, 2]), "z": y, "e": b.exp(b.reduce_max(y, axes=[0]))}
 
     check_graph(context, build, {"x": floats(6, 4, 16)})
+
+
+# Prologues ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((3, 70, 45), [2]),
+        ((40, 5), [1]),
+        ((3, 70, 45), [1]),
+        ((3, 70, 45), [0, 2]),
+        ((2, 3, 9, 16), [1, 3]),
+        ((300000,), [0]),
+        ((5, 9001, 16), [1]),
+    ],
+)
+def test_reductions_compute_what_they_read(context: Any, shape: tuple[int, ...], axes: list[int]) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        x, z, s = b.input("x", shape), b.input("z", shape), b.input("s", (1,))
+        return {
+            "relu": b.reduce_sum(b.relu(x), axes=axes),
+            "exp": b.reduce_mean(b.mul(b.exp(x), s), axes=axes, keep_dimensions=True),
+            "error": b.reduce_mean(b.pow(b.sub(x, z), number(b, 2)), axes=axes),
+            "largest": b.relu(b.add(b.reduce_max(b.mul(number(b, 3), b.abs(z)), axes=axes), number(b, -1))),
+            "length": b.reduce_l2(b.add(b.mul(x, z), s), axes=axes),
+        }
+
+    graph = check_graph(context, build, {"x": floats(*shape), "z": floats(*shape), "s": floats(1)})
+    assert set(families(graph)) == {"reduce"}
+
+
+@pytest.mark.parametrize("data_type", ["float16", "int32", "uint8"])
+def test_reductions_compute_other_types(context: Any, data_type: str) -> None:
+    x = RNG.integers(0, 9, (6, 70, 24)).astype(data_type)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (6, 70, 24), data_type)
+        if data_type == "uint8":
+            return {"y": b.reduce_sum(b.cast(x, "float32"), axes=[2]), "z": b.reduce_max(b.cast(x, "int32"), axes=[1])}
+        return {"y": b.reduce_sum(b.mul(x, x), axes=[2]), "z": b.reduce_min(b.neg(x), axes=[1])}
+
+    assert set(families(check_graph(context, build, {"x": x}))) == {"reduce"}
+
+
+def test_what_no_reduction_computes(context: Any) -> None:
+    row = floats(16)
+
+    def build(b: Any) -> dict[str, Any]:
+        x = b.input("x", (12, 8, 16))
+        broadcast = b.reduce_sum(b.mul(x, b.constant(row)), axes=[1])
+        needed = b.exp(x)
+        turned = b.reduce_sum(b.relu(b.transpose(x, permutation=[1, 0, 2])), axes=[0])
+        twice = b.abs(x)
+        return {
+            "broadcast": broadcast, "needed": needed, "sum": b.reduce_sum(needed, axes=[2]), "turned": turned,
+            "one": b.reduce_max(twice, axes=[0]), "other": b.reduce_min(twice, axes=[0]),
+            "log": b.reduce_log_sum_exp(b.mul(x, number(b, 2)), axes=[2]),
+        }  # fmt: skip
+
+    check_graph(context, build, {"x": floats(12, 8, 16)})

@@ -18,6 +18,7 @@ from webnn_cl.compiler.lower import Lowering
 from webnn_cl.compiler.norm_patterns import recognize_normalizations
 from webnn_cl.compiler.patterns import recognize
 from webnn_cl.compiler.place import place_pieces, place_turned, read_by_chains
+from webnn_cl.compiler.prologue import prologue_of
 from webnn_cl.compiler.quantized import to_integer_products
 from webnn_cl.compiler.simplify import simplify
 from webnn_cl.compiler.sink import sink_views
@@ -75,7 +76,8 @@ def lower_step(step: Step, lowering: Lowering) -> None:
     place = lowering.places.get(node.output if chain is None else chain.output)
     if place is not None and "view" in node.op.meta:
         return
-    lowering.at(node, tail_of(node, chain, place))
+    before = prologue_of(step.before) if step.before is not None else None
+    lowering.at(node, tail_of(node, chain, place), before)
     if chain is not None or not lower_view(node, lowering):
         assert node.op.lower is not None, node.op.name
         node.op.lower(node, lowering)

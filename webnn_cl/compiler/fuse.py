@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from webnn_cl.compiler.elementwise import Chain
 from webnn_cl.compiler.ir import Graph, Node, Value
+from webnn_cl.compiler.prologue import precedes
 from webnn_cl.compiler.tail import accepts
 
 __all__ = ["Step", "fuse_elementwise"]
@@ -18,10 +19,13 @@ MAX_INPUTS = 12
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What becomes launches of its own: a node, an element-wise chain, or a node with a chain as its epilogue."""
+    """What becomes launches of its own: a node, an element-wise chain, or a node with a chain as its epilogue, and
+    perhaps one as its prologue, `before`.
+    """
 
     node: Node | None
     chain: Chain | None
+    before: Chain | None = None
 
 
 def fuse_elementwise(graph: Graph) -> list[Step]:
@@ -43,15 +47,41 @@ def fuse_elementwise(graph: Graph) -> list[Step]:
         chain_of[node] = chain
     heads = _epilogues(graph, chain_of, consumers, outputs)
     absorbed = set(heads.values())
+    before = _prologues(graph, chain_of, heads, consumers, outputs)
+    taken = {chain[0] for chain in before.values()}
     steps: list[Step] = []
     for node in graph.nodes:
         members = chain_of.get(node)
         if members is None:
             if node not in absorbed:
-                steps.append(Step(node, None))
-        elif members[0] is node:
-            steps.append(Step(heads.get(node), Chain(members[::-1])))
+                steps.append(_step(node, None, before))
+        elif members[0] is node and node not in taken:
+            steps.append(_step(heads.get(node), Chain(members[::-1]), before))
     return steps
+
+
+def _step(node: Node | None, chain: Chain | None, before: Mapping[Node, list[Node]]) -> Step:
+    members = before.get(node) if node is not None else None
+    return Step(node, chain, Chain(members[::-1]) if members is not None else None)
+
+
+def _prologues(
+    graph: Graph,
+    chain_of: dict[Node, list[Node]],
+    heads: dict[Node, Node],
+    consumers: dict[Value, list[Node]],
+    outputs: set[Value],
+) -> dict[Node, list[Node]]:
+    """The chains, last node first, that the one node which reads their results computes itself."""
+    found: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        chain = chain_of.get(node)
+        if chain is None or chain[0] is not node or node in heads or node.output in outputs:
+            continue
+        readers = consumers.get(node.output, [])
+        if len(readers) == 1 and precedes(chain[::-1], readers[0]):
+            found[readers[0]] = chain
+    return found
 
 
 def _epilogues(

@@ -14,6 +14,7 @@ from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.dtypes import dtype_of, normalize_data_type
 
 if TYPE_CHECKING:
+    from webnn_cl.compiler.prologue import Prologue
     from webnn_cl.compiler.tail import Place, Tail
     from webnn_cl.interop.guard import GuardedLaunch
     from webnn_cl.opencl.facts import DeviceFacts
@@ -126,6 +127,7 @@ class Lowering:
         self._packed: dict[tuple[Constant, Any], Buffer] = {}
         self._node: Node | None = None
         self._tail: Tail | None = None
+        self._prologue: Prologue | None = None
         self._views: dict[Value, tuple[Value, View]] = {}
         # Values that are written into the output of a concat.
         self.places: dict[Value, Place] = {}
@@ -167,6 +169,11 @@ class Lowering:
         """
         assert self._tail is not None and node is self._node
         return self._tail
+
+    def prologue(self, node: Node) -> Prologue | None:
+        """The chain that `node` computes as it reads, where its record allows one (``meta["prologue"]``)."""
+        assert node is self._node
+        return self._prologue
 
     def scratch(self, nbytes: int) -> Buffer:
         """Temporary memory, alive from the first launch that uses it to the last."""
@@ -235,10 +242,11 @@ class Lowering:
 
     # For the compiler -----------------------------------------------------------------------------------------
 
-    def at(self, node: Node, tail: Tail | None = None) -> None:
-        """Say whose launches follow, for messages and profiles, and how its results leave."""
+    def at(self, node: Node, tail: Tail | None = None, prologue: Prologue | None = None) -> None:
+        """Say whose launches follow, for messages and profiles, how its elements come and how its results leave."""
         self._node = node
         self._tail = tail
+        self._prologue = prologue
 
     def finish(self) -> Plan:
         """The plan, once every node is lowered."""

@@ -86,16 +86,20 @@ def launch_lines(
     defines: Mapping[str, object],
     share: Share,
     args: Sequence[Arg],
-    more: Sequence[np.generic] = (),
+    more: Sequence[Arg] = (),
     tail: Tail | None = None,
     headers: Sequence[str] = (),
     in_place: Sequence[tuple[Arg, Arg]] = (),
+    code: str = "",
 ) -> None:
-    """Launch kernel `template` of its file: `args`, the share's own arguments, `more`, and those of the epilogue."""
-    code, defines = "", {**defines, "GROUP": share.size}
+    """Launch kernel `template` of its file: `args`, the share's own arguments, `more`, and those of the epilogue.
+
+    `code` goes before the template.
+    """
+    defines = {**defines, "GROUP": share.size}
     every = [*args, *share.arguments(), *more]
     if tail is not None:
-        defines, code, headers = defines | tail.defines, tail.code, (*headers, *tail.headers)
+        defines, code, headers = defines | tail.defines, code + tail.code, (*headers, *tail.headers)
         every += tail.args
     kernel = Kernel(f"{template}.cl", template, defines, code, (*HEADERS, *headers))
     lowering.launch(kernel, every, share.grid, share.local, in_place)

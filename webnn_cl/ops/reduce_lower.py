@@ -18,6 +18,7 @@ from webnn_cl.ops.strided import BYTES_PER_ITEM, ITEMS_PER_UNIT
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
     from webnn_cl.compiler.lower import Arg, Lowering
+    from webnn_cl.compiler.prologue import Prologue
     from webnn_cl.compiler.tail import Tail
     from webnn_cl.opencl.facts import DeviceFacts
 
@@ -31,6 +32,7 @@ __all__ = [
     "passes",
     "share_out",
     "sum_defines",
+    "takes_prologue",
 ]
 
 SHORTEST_PART = 4096  # elements
@@ -202,6 +204,15 @@ def epilogue_run(node: Node) -> int:
     return 0 if alone and node.op.name in _SAME_ALONE else max(node.output.desc.rank, 1)
 
 
+def takes_prologue(node: Node) -> bool:
+    """Whether the first pass reads each element once, by vectors: see compiler/prologue.py."""
+    x = node.inputs["input"]
+    if node.op.name == "reduce_log_sum_exp" or x.desc.size == node.output.desc.size:
+        return False
+    inner = passes(x.shape, node.attrs["axes"])[0].inner
+    return inner == 1 or inner >= 8
+
+
 def lower_reduction(node: Node, lowering: Lowering) -> None:
     """Passes of rows or columns; a reduction of single elements only maps them, or shares the memory."""
     x, y, name = node.inputs["input"], node.output, node.op.name
@@ -233,7 +244,8 @@ def _run(name: str, steps: list[Pass], node: Node, lowering: Lowering) -> None:
         target: Arg = lowering.scratch(nbytes) if tail is None else tail.output
         template = "log_sum_exp" if exponential else "reduce"
         more = () if exponential else (np.int64(count),)
-        launch_pass(lowering, template, defines, (step, split), [source, target], more, tail)
+        before = lowering.prologue(node) if first else None
+        launch_pass(lowering, template, defines, (step, split), [source, target], more, tail, before)
         source = target
 
 
@@ -247,19 +259,26 @@ def launch_pass(
     defines: Mapping[str, object],
     work: tuple[Pass, Split],
     buffers: Sequence[Arg],
-    more: Sequence[np.generic] = (),
+    more: Sequence[Arg] = (),
     tail: Tail | None = None,
+    before: Prologue | None = None,
 ) -> None:
     """Launch ``<template>_rows``, ``<template>_columns``, or for GPUs ``<template>_local``; `more` are its last
-    arguments, `tail` is its epilogue.
+    arguments, `tail` is its epilogue, `before` its prologue.
     """
     step, split = work
+    code = kernels_cl.read("exp_sums.cl") if template == "log_sum_exp" and lowering.facts.is_cpu else ""
+    headers: tuple[str, ...] = HEADERS if lowering.facts.is_cpu else ()
+    if before is not None:
+        defines, code, headers = {**defines, **before.defines}, before.code, HEADERS
+        buffers, more = [before.source, *buffers[1:]], [*more, *before.args]
     sizes: tuple[int, ...]
     if not lowering.facts.is_cpu:
         share = group_share(step, lowering.facts)
         share = share if split.parts > 1 else share.whole(step.n)
         sizes = (step.n, step.inner, step.result_size)
-        launch_lines(lowering, f"{template}_local", defines, share, [*buffers, *map(np.int64, sizes)], more, tail)
+        args = [*buffers, *map(np.int64, sizes)]
+        launch_lines(lowering, f"{template}_local", defines, share, args, more, tail, headers, code=code)
         return
     outer_items = -(-step.outer // split.outer_each)
     shares = (split.outer_each, split.parts, split.chunk)
@@ -271,8 +290,7 @@ def launch_pass(
         grid = (-(-step.inner // (8 * WIDE)), split.parts, outer_items)
         defines = {**defines, "WIDE": WIDE}
     args = [*buffers, *map(np.int64, sizes), *more]
-    code, headers = kernels_cl.read("exp_sums.cl") if template == "log_sum_exp" else "", HEADERS
     if tail is not None:
-        defines, code, headers = {**defines, **tail.defines}, code + tail.code, (*HEADERS, *tail.headers)
+        defines, code, headers = {**defines, **tail.defines}, code + tail.code, (*headers, *tail.headers)
         args += tail.args
     lowering.launch(Kernel(f"{template}.cl", entry, defines, code, headers), args, grid)

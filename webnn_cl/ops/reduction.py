@@ -13,7 +13,7 @@ from webnn_cl.compiler.ir import TensorDesc
 from webnn_cl.dtypes import DataType, dtype_of, normalize_data_type
 from webnn_cl.ops.base import BuilderBase, Call
 from webnn_cl.ops.record import ANY, FLOATS, MAX_RANK, NUMERIC_32_64, Operand, OpRecord, Output, register
-from webnn_cl.ops.reduce_lower import epilogue_run, lower_reduction, output_shape
+from webnn_cl.ops.reduce_lower import epilogue_run, lower_reduction, output_shape, takes_prologue
 from webnn_cl.ops.scan_lower import lower_arg, lower_cumulative_sum
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ __all__ = ["ReductionMixin"]
 
 IndexType = Literal["int32", "int64"]
 INDEX_TYPES: tuple[DataType, ...] = ("int32", "int64")
+META = {"epilogue": epilogue_run, "prologue": takes_prologue}
 
 
 def _reduction(name: str, js: str, dtypes: tuple[DataType, ...]) -> OpRecord:
     operands = (Operand("input", dtypes),)
     outputs = (Output(like="input", rank=(0, MAX_RANK)),)
-    return register(OpRecord(name, js, operands, outputs, lower=lower_reduction, meta={"epilogue": epilogue_run}))
+    return register(OpRecord(name, js, operands, outputs, lower=lower_reduction, meta=META))
 
 
 def _arg(name: str, js: str) -> OpRecord:
