@@ -525,7 +525,7 @@ def test_an_epilogue_reaches_across_heads(context: Any) -> None:
         joined = b.reshape(b.transpose(b.mul(heads, number(b, 0.5)), permutation=[1, 0, 2]), (32, 48))
         return {"y": b.relu(joined)}
 
-    assert families(check_graph(context, build, {"x": floats(32, 64)})) == ["gemm"]
+    assert len(entries(check_graph(context, build, {"x": floats(32, 64)}))) == 1
 
 
 def test_views_that_somebody_else_reads_stay_before_the_operator(context: Any) -> None:
@@ -548,8 +548,7 @@ def test_quantized_heads(context: Any) -> None:
         heads = b.transpose(b.transpose(product, permutation=[1, 0, 2]), permutation=[0, 2, 1])
         return {"y": b.quantize_linear(heads, b.constant(scale), b.constant(zero))}
 
-    assert families(check_graph(context, build, {"x": x}))[0] == "gemm"
-    assert len(families(check_graph(context, build, {"x": x}))) == 2
+    assert len(entries(check_graph(context, build, {"x": x}))) == 2  # the product, and the turned copy
 
 
 # Results behind transposes ------------------------------------------------------------------------------------
