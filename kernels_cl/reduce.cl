@@ -42,7 +42,7 @@
 #define TAKE_PASS
 #define TAKE8(p, i) MAP8(LOAD8(X, p, i))
 #define TAKE1(p, i) MAP1(LOAD(X, p, i))
-#define TAKE_ACROSS(p, i, n)                                                                              \
+#define TAKE_ACROSS(p, i, n)                                                                                    \
   MAP8((VTYPE(X))(LOAD(X, p, i), LOAD(X, p, (i) + (n)), LOAD(X, p, (i) + 2 * (n)), LOAD(X, p, (i) + 3 * (n)),   \
                   LOAD(X, p, (i) + 4 * (n)), LOAD(X, p, (i) + 5 * (n)), LOAD(X, p, (i) + 6 * (n)),              \
                   LOAD(X, p, (i) + 7 * (n))))
@@ -138,7 +138,8 @@ static inline OUTLINE void reduce_rows_item(IDX item0, IDX item1, const __global
 
 kernel void reduce_rows(const __global X *x, __global Y *y, IDX n, IDX rows, IDX rows_each, IDX parts, IDX chunk,
                         IDX count TAKE_ARGS EXTRA_ARGS) {
-  reduce_rows_item(get_global_id(0), get_global_id(1), x, y, n, rows, rows_each, parts, chunk, count TAKE_PASS EXTRA_PASS);
+  reduce_rows_item(get_global_id(0), get_global_id(1), x, y, n, rows, rows_each, parts, chunk,
+                   count TAKE_PASS EXTRA_PASS);
 }
 
 // Up to WIDE vectors of columns, `rows` rows of `inner` elements: BLOCK rows at a time, so that memory is read along
