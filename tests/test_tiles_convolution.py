@@ -171,6 +171,15 @@ def test_few_input_channels(context: Any, force: Any, seed: int) -> None:
     assert set(taken) == {"few"}
 
 
+@pytest.mark.parametrize(("layout", "name"), [("nchw", "pixels"), ("nhwc", "few")])
+def test_what_few_input_channels_take(context: Any, force: Any, layout: str, name: str) -> None:
+    taken = force("")
+    rng = np.random.default_rng(14)
+    fixed = {"channels": 3, "outputs": 20, "taps": (3, 3), "groups": 1, "strides": (2, 2), "dilations": (1, 1)}
+    check(context, draw(rng, "conv2d", input_layout=layout, **fixed))
+    assert taken == [name]
+
+
 def test_few_input_channels_of_wide_images(context: Any, force: Any) -> None:
     """More columns than a work-item copies at once."""
     taken = force("few")

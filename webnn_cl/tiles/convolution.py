@@ -8,7 +8,8 @@ from webnn_cl.tiles.blocks import is_blocks
 from webnn_cl.tiles.depthwise import is_depthwise
 from webnn_cl.tiles.few import is_few
 from webnn_cl.tiles.matrix import Product, lower_product
-from webnn_cl.tiles.pixels import pixels_pay
+from webnn_cl.tiles.pixels import can_pixels, pixels_pay
+from webnn_cl.tiles.rows import FEW_CHANNELS
 from webnn_cl.tiles.winograd import winograd_tile
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def default_conv2d(conv: Convolution, facts: DeviceFacts) -> str:
     tile = winograd_tile(conv, facts)
     if tile is not None:
         return tile.name
-    return "few" if is_few(conv) else "rows"
+    if is_few(conv):
+        return "few"
+    return "pixels" if conv.input.channels < FEW_CHANNELS and can_pixels(conv, facts) else "rows"
 
 
 def default_conv_transpose2d(conv: Convolution, facts: DeviceFacts) -> str:
