@@ -4,7 +4,7 @@
 //
 // shape, strides of x: kept dimensions d[0..3], reduced dimensions d[4..7], outermost first, ones in front; d[3] lies
 // contiguously. sizes: reduced elements, elements of x, columns rounded up to 8, reduced elements a chunk, chunks,
-// columns a work-item (a multiple of 8 up to 256). CENTRED 0: the mean counts as 0.
+// columns a work-item (a multiple of 8 up to 8 VECTORS). CENTRED 0: the mean counts as 0.
 
 #ifndef T
 #define T float              // storage type of input and output
@@ -19,7 +19,7 @@
 #define BIAS 0               // the same for bias
 #endif
 #ifndef VECTORS
-#define VECTORS 32           // of eight columns, at most, a work-item
+#define VECTORS 64           // of eight columns, at most, a work-item
 #endif
 #ifndef CENTRED
 #define CENTRED 1

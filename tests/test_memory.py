@@ -150,7 +150,8 @@ def test_float16_weights_are_widened_while_they_are_packed(context: webnn_cl.MLC
         if rows == 16:
             assert peak_bytes() - before <= LAYERS * WEIGHT + 3 * WEIGHT + (1 << 20)
             assert live_bytes() - before <= LAYERS * WEIGHT + (1 << 20)
-    assert session.graph._executable.constant_bytes == LAYERS * WEIGHT // 2, "one row reads float16"  # type: ignore[union-attr]
+    if context._facts.is_cpu:  # one row reads float16
+        assert session.graph._executable.constant_bytes == LAYERS * WEIGHT // 2  # type: ignore[union-attr]
     address = np.frombuffer(data, np.uint8).ctypes.data
     arrays = [c.array for c in session._weights._constants.values()]
     assert [a.dtype for a in arrays if a is not None] == [np.float16] * LAYERS

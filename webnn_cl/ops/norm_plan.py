@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Groups", "Plan", "plan_of"]
 
 LANES = 8
-WIDEST = 256  # columns of a work-item of norm_columns.cl
+WIDEST = 512  # columns of a work-item of norm_columns.cl
 # Elements that a work-item takes of groups that are cut, and most elements of work that is not cut: they stay in a
 # core's cache from the first pass to the last.
 CHUNK, WHOLE = 1 << 13, 1 << 17
