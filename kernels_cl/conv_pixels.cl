@@ -97,12 +97,15 @@ static inline void copy_columns(const __global T *row, float *to_row, IDX begin,
 }
 #else
 static inline void copy_columns(const __global T *row, float *to_row, IDX begin, IDX end, IDX apart, IDX first) {
+  // The last vector begins before the end of the one before it rather than leave a rest. With two pixels apart one
+  // pixel beyond a vector's last is read, so it has to be in the image.
   IDX j = begin;
+  const IDX last = end - (apart == 1 ? 8 : 9);
+#define NEXT (j < last && j + 8 > last ? last : j + 8)
   if (apart == 1) {
-    for (; j + 8 <= end; j += 8) PLACE8(to_row, j) = LOAD8(T, row, first + j);
+    for (; j <= last; j = NEXT) PLACE8(to_row, j) = LOAD8(T, row, first + j);
   } else if (apart == 2) {
-    // One column beyond the last is read, so it has to be in the image.
-    for (; j + 8 < end; j += 8) {
+    for (; j <= last; j = NEXT) {
       const float8 low = LOAD8(T, row, first + 2 * j), high = LOAD8(T, row, first + 2 * j + 8);
       PLACE8(to_row, j) = (float8)(low.even, high.even);
     }
@@ -182,56 +185,60 @@ static inline TILE_OUTLINE void conv_pixels_item(IDX item0, IDX item1, IDX item2
       }
     }
   }
-  const IDX down = grid.d[2], across = grid.d[3];
-  for (IDX u = 0; u < down; u++) {
-    for (IDX r = 0; r < rows; r++) {
-      const IDX row = (row_begin + r) * down + u;
-      if (row >= out.d[0]) continue;
-      const float *t_row = t + u * across * wanted * t_pitch + r * pitch;
+  const IDX down = grid.d[2], across = grid.d[3], row_first = row_begin * down;
+  const IDX leaving = TILE_MIN(out.d[0] - row_first, rows * down), phase = wanted * t_pitch;
 #if LAST
-      for (IDX v = 0; v < across; v++, t_row += wanted * t_pitch) {
-        for (IDX j = 0; v + j * across < OW; j += 8) {
-          const IDX pixels = TILE_MIN((IDX)8, (OW - v - j * across + across - 1) / across);
-          const IDX pixel = (item2 * out.d[0] + row) * OW + v + j * across;
-          IDX c = 0;
-          for (; c + 8 <= wanted; c += 8) {
-            const float *from = t_row + c * t_pitch + j;
-            IDX y_at = pixel * O + o_first + c;
-            EACH8(RESULT)
-            TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
-            EACH8(LEAVE)
-          }
-          for (IDX k = 0; k < pixels && c < wanted; k++) {
-            float each[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-            for (IDX i = 0; i < wanted - c; i++) each[i] = t_row[(c + i) * t_pitch + j + k];
-            EMITN(y, (pixel + k * across) * O + o_first + c, wanted - c, PLACE8(each, 0));
-          }
+  for (IDX row = 0; row < leaving; row++) {
+    const float *t_row = t + row % down * across * phase + row / down * pitch;
+    for (IDX v = 0; v < across; v++, t_row += phase) {
+      for (IDX j = 0; v + j * across < OW; j += 8) {
+        const IDX pixels = TILE_MIN((IDX)8, (OW - v - j * across + across - 1) / across);
+        const IDX pixel = (item2 * out.d[0] + row_first + row) * OW + v + j * across;
+        IDX c = 0;
+        for (; c + 8 <= wanted; c += 8) {
+          const float *from = t_row + c * t_pitch + j;
+          IDX y_at = pixel * O + o_first + c;
+          EACH8(RESULT)
+          TILE_TRANSPOSE(d0, d1, d2, d3, d4, d5, d6, d7)
+          EACH8(LEAVE)
+        }
+        for (IDX k = 0; k < pixels && c < wanted; k++) {
+          float each[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+          for (IDX i = 0; i < wanted - c; i++) each[i] = t_row[(c + i) * t_pitch + j + k];
+          EMITN(y, (pixel + k * across) * O + o_first + c, wanted - c, PLACE8(each, 0));
         }
       }
-#else
-      for (IDX c = 0; c < wanted; c++) {
-        const IDX y_at = ((item2 * O + o_first + c) * out.d[0] + row) * OW;
-        const float *line = t_row + c * t_pitch;
-        for (IDX j = 0; j < OW; j += 8) {
-          float8 v = PLACE8(line, j / across);
-          if (across == 2) {
-            const float8 odd = PLACE8(line + wanted * t_pitch, j / 2);
-            v = (float8)(v.s0, odd.s0, v.s1, odd.s1, v.s2, odd.s2, v.s3, odd.s3);
-          } else if (across > 2) {
-            float each[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-            for (IDX k = 0; k < 8; k++) each[k] = line[(j + k) % across * wanted * t_pitch + (j + k) / across];
-            v = PLACE8(each, 0);
-          }
-          if (j + 8 <= OW) {
-            EMIT8(y, y_at + j, v);
-          } else {
-            EMITN(y, y_at + j, OW - j, v);
-          }
-        }
-      }
-#endif
     }
   }
+#else
+  // The rows of a channel without what lies between them, in the memory of the copy; what a row's last vector holds
+  // beyond the row is overwritten by the next row.
+  for (IDX c = 0; c < wanted; c++) {
+    for (IDX row = 0; row < leaving; row++) {
+      const float *from = t + row % down * across * phase + c * t_pitch + row / down * pitch;
+      for (IDX j = 0; j < OW; j += 8) {
+        float8 v = PLACE8(from, j / across);
+        if (across == 2) {
+          const float8 odd = PLACE8(from + phase, j / 2);
+          v = (float8)(v.s0, odd.s0, v.s1, odd.s1, v.s2, odd.s2, v.s3, odd.s3);
+        } else if (across > 2) {
+          float each[8];
+          for (IDX k = 0; k < 8; k++) each[k] = from[(j + k) % across * phase + (j + k) / across];
+          v = PLACE8(each, 0);
+        }
+        PLACE8(copy, row * OW + j) = v;
+      }
+    }
+    const IDX y_at = ((item2 * O + o_first + c) * out.d[0] + row_first) * OW, results = leaving * OW;
+    for (IDX i = 0; i < results; i += 8) {
+      if (i + 8 <= results) {
+        EMIT8(y, y_at + i, PLACE8(copy, i));
+      } else {
+        EMITN(y, y_at + i, results - i, PLACE8(copy, i));
+      }
+    }
+  }
+#endif
 }
 
 kernel void conv_pixels(const __global T *x, const __global float *w, const __global IDX *table,

@@ -39,39 +39,50 @@
 #define MOST_TAPS 64
 
 #define EACH8(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+// The next eight neighbouring results: where they are in the copy, and among the work-item's results.
 #define PLACE(k) \
-  const IDX t##k = TILE_MIN(t + k, vectors - 1); \
-  const float *p##k = copy + t##k / per_row * window.d[0] * pitch + t##k % per_row * 8;
-#define START(k) float8 s##k = shift;
-#define ADD(k) s##k = s##k + *(const float8_u *)(p##k + offset) * weight;
-#define LEAVE(k) \
-  if (t + k < vectors) { \
-    const IDX column = t##k % per_row * 8, to = (plane * OH + row_begin + t##k / per_row) * OW + column; \
-    if (column + 8 <= OW) { \
-      EMIT8(y, to, s##k); \
-    } else { \
-      EMITN(y, to, OW - column, s##k); \
+  const float *p##k = from; \
+  float *to##k = to; \
+  if (++vector < vectors) { \
+    column += 8, from += 8, to += 8; \
+    if (column >= OW) { \
+      from += row_step - column, to += OW - column; \
+      column = 0; \
     } \
   }
+#define START(k) float8 s##k = shift;
+#define ADD(k) s##k = s##k + *(const float8_u *)(p##k + offset) * weight;
+#define KEEP(k) *(float8_u *)to##k = s##k;
 
-// One row of the input, column q - left at phase (q % step), place q / step; the rest of `to` is zero already.
+// One row of the input, column q - left at phase (q % step), place q / step; the rest of `to` is zero already. The last
+// vector begins before the end of the one before it rather than leave a rest.
 static inline void copy_row(const __global T *from, float *to, IDX count, IDX left, IDX step, IDX phase_pitch) {
   IDX i = 0;
   if (step == 1) {
-    for (; i + 8 <= count; i += 8) *(float8_u *)(to + left + i) = LOAD8(T, from, i);
-  } else if (step == 2) {
+    const IDX last = count - 8;
+    for (; i <= last; i = i < last && i + 8 > last ? last : i + 8)
+      *(float8_u *)(to + left + i) = LOAD8(T, from, i);
+    for (; i < count; i++) to[left + i] = LOAD(T, from, i);
+    return;
+  }
+  if (step == 2) {
     if (left % 2 != 0 && count > 0) {
       to[phase_pitch + left / 2] = LOAD(T, from, 0);
       i = 1;
     }
-    for (; i + 16 <= count; i += 16) {
+    const IDX last = count - 16 - (left + count) % 2;
+    for (; i <= last; i = i < last && i + 16 > last ? last : i + 16) {
       const float8 low = LOAD8(T, from, i), high = LOAD8(T, from, i + 8);
       float *at = to + (left + i) / 2;
       *(float8_u *)at = (float8)(low.even, high.even);
       *(float8_u *)(at + phase_pitch) = (float8)(low.odd, high.odd);
     }
   }
-  for (; i < count; i++) to[(left + i) % step * phase_pitch + (left + i) / step] = LOAD(T, from, i);
+  IDX place = (left + i) / step, phase = left + i - place * step;
+  for (; i < count; i++) {
+    to[phase * phase_pitch + place] = LOAD(T, from, i);
+    if (++phase == step) phase = 0, place++;
+  }
 }
 
 // in, out: height, width, channels. taps: height, width. window: strides, dilations, pads at the top and left.
@@ -85,7 +96,8 @@ static inline TILE_OUTLINE void depthwise_planar_item(IDX item0, IDX item1, IDX 
   const IDX row_begin = item0 * rows_per_item, row_end = TILE_MIN(OH, row_begin + rows_per_item);
   const IDX top = row_begin * window.d[0] - window.d[4], left = window.d[5], step = window.d[1];
   const IDX rows = (row_end - row_begin - 1) * window.d[0] + (taps.d[0] - 1) * window.d[2] + 1;
-  const IDX pitch = phase_pitch * step, per_row = (OW + 7) / 8, vectors = (row_end - row_begin) * per_row;
+  const IDX pitch = phase_pitch * step, row_step = window.d[0] * pitch;
+  const IDX results = (row_end - row_begin) * OW, vectors = (row_end - row_begin) * ((OW + 7) / 8);
   const IDX c_begin = item1 * channels_per_item, c_end = TILE_MIN(in.d[2], c_begin + channels_per_item);
   // Columns beyond the last tap's reach are not copied.
   const IDX columns = TILE_MAX((IDX)0, TILE_MIN(W, pitch - left));
@@ -94,7 +106,8 @@ static inline TILE_OUTLINE void depthwise_planar_item(IDX item0, IDX item1, IDX 
     const IDX across = k % taps.d[1] * window.d[3];
     offsets[k] = k / taps.d[1] * window.d[2] * pitch + across % step * phase_pitch + across / step;
   }
-  float copy[ROOM + 8];
+  // What a row's last vector holds beyond the row is overwritten by the next row.
+  float copy[ROOM + 8], kept[ROOM + 8];
   for (IDX i = 0; i < rows * pitch; i += 8) *(float8_u *)(copy + i) = 0.0f;
   for (IDX c = c_begin; c < c_end; c++) {
     const IDX plane = item2 * in.d[2] + c;
@@ -103,7 +116,10 @@ static inline TILE_OUTLINE void depthwise_planar_item(IDX item0, IDX item1, IDX 
       copy_row(x + (plane * H + top + r) * W, copy + r * pitch, columns, left, step, phase_pitch);
     const __global float *weights = w + c * tap_count;
     const float8 shift = BIAS(c);
-    for (IDX t = 0; t < vectors; t += 8) {
+    const float *from = copy;
+    float *to = kept;
+    IDX column = 0;
+    for (IDX vector = 0; vector < vectors;) {
       EACH8(PLACE)
       EACH8(START)
       for (IDX k = 0; k < tap_count; k++) {
@@ -111,7 +127,15 @@ static inline TILE_OUTLINE void depthwise_planar_item(IDX item0, IDX item1, IDX 
         const float weight = weights[k];
         EACH8(ADD)
       }
-      EACH8(LEAVE)
+      EACH8(KEEP)
+    }
+    const IDX y_at = (plane * OH + row_begin) * OW;
+    for (IDX i = 0; i < results; i += 8) {
+      if (i + 8 <= results) {
+        EMIT8(y, y_at + i, *(const float8_u *)(kept + i));
+      } else {
+        EMITN(y, y_at + i, results - i, *(const float8_u *)(kept + i));
+      }
     }
   }
 }

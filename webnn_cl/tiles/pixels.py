@@ -12,7 +12,7 @@ import numpy as np
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.tiles.matrix import tile_kernel
-from webnn_cl.tiles.plan import PANEL, ceil_div, workers
+from webnn_cl.tiles.plan import PANEL, TUNING, ceil_div, workers
 from webnn_cl.tiles.rows import FEW_CHANNELS, Axis
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Cut:
         return parts + [Parts(rows, 1, o, inputs) for o in (16, 32, 64) if o < outputs]
 
     def _cycles(self, parts: Parts, facts: DeviceFacts) -> float:
-        """Cycles of one core until all work-items are done, shared out evenly in turns."""
+        """Cycles until all work-items are done, which the cores take in turns and do not end at once."""
         conv = self.conv
         depth = conv.inputs_a_group * sum(len(r) * len(c) for r in self.rows.taps for c in self.columns.taps)
         blocks = ceil_div(parts.outputs, BLOCK) * parts.groups
@@ -174,10 +174,11 @@ class Cut:
         products = tiles * (depth * 7 + 20 * self.phases)
         # Channels last, a pixel's channels are one run of memory; short runs take as long as longer ones.
         run = LAST_RUN if conv.input.layout == "nhwc" else 0
-        copies = self.plane(parts.rows) * (max(parts.groups * conv.inputs_a_group, run)) * 0.7
-        results = parts.rows * self.columns.grid * self.phases * max(parts.outputs * parts.groups, run) * 0.7
-        turns = ceil_div(self.items(parts), workers(facts))
-        return turns * (products + copies + results + 1000)
+        copied = self.plane(parts.rows) * max(parts.groups * conv.inputs_a_group, run)
+        results = parts.rows * self.columns.grid * self.phases * max(parts.outputs * parts.groups, run)
+        beyond = max(0, self.plane(parts.rows) * parts.inputs + results - TUNING.first_cache // 4)
+        turns = ceil_div(self.items(parts), workers(facts)) + 0.25
+        return turns * (products + 0.7 * (copied + results) + 0.1 * beyond + 300)
 
     def items(self, parts: Parts) -> int:
         """Work-items in all."""
