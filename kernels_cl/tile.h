@@ -166,10 +166,13 @@
   (alpha * (v) + beta * (c_column ? LOADN(T, c, (m) * c_row + (n), count) : (float8)(LOAD(T, c, (m) * c_row))))
 #define PRODUCT_PART_2(m, n, count, v) (v)
 
-// Moves a and w to the matrices of batch entry `item2`; steps in elements, 0 where an operand repeats.
+// Moves a and w to the matrices of batch entry `item2`; steps in elements, 0 where an operand repeats, behind which
+// comes where the first matrix begins.
 #define PRODUCT_FIND_MATRIX(a, w) \
   { \
     IDX rest_ = item2; \
+    a += a_step.d[7]; \
+    w += w_step.d[7]; \
     DIMS_DOWN(d_, batch_rank - 1, 0) { \
       const IDX above_ = rest_ / batch.d[d_], at_ = rest_ - above_ * batch.d[d_]; \
       a += at_ * a_step.d[d_]; \

@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from tests.numpy_builder import check_graph
 from tests.reference.registry import exact
 from webnn_cl.tiles import variants
 from webnn_cl.tiles.matrix import row_groups
@@ -178,3 +179,67 @@ def test_float16_weights_of_few_rows_stay_float16(context: Any, transposed: bool
         x = builder.input("x", (rows, k), "float16")
         graph = builder.build({"y": builder.gemm(x, builder.constant(w), b_transpose=transposed)})
         assert graph._executable.constant_bytes == nbytes * k * n
+
+
+def heads(builder: Any, x: Any) -> Any:
+    """[rows, heads * size] as [heads, rows, size], as in attention."""
+    rows, width = x.shape
+    return builder.transpose(builder.reshape(x, (rows, 3, width // 3)), permutation=(1, 0, 2))
+
+
+# What a product's operand may be a view of: its shape, the view, and the shape that the product sees.
+VIEWS = {
+    "transposed": ((30, 40), lambda b, x: b.transpose(x), (40, 30)),
+    "columns": ((40, 47), lambda b, x: b.slice(x, (0, 5), (40, 30)), (40, 30)),
+    "every other row": ((80, 30), lambda b, x: b.slice(x, (1, 0), (79, 30), strides=(2, 1)), (40, 30)),
+    "reversed rows": ((40, 30), lambda b, x: b.reverse(x, axes=(0,)), (40, 30)),
+    "transposed part": ((33, 41), lambda b, x: b.transpose(b.slice(x, (2, 1), (30, 40))), (40, 30)),
+    "heads": ((40, 90), heads, (3, 40, 30)),
+    "heads, transposed": ((30, 120), lambda b, x: b.transpose(heads(b, x), permutation=(0, 2, 1)), (3, 40, 30)),
+    "repeated": ((40, 30), lambda b, x: b.expand(x, (3, 40, 30)), (3, 40, 30)),
+    "one column": ((40, 1, 2), lambda b, x: b.reshape(b.slice(x, (0, 0, 1), (40, 1, 1)), (40, 1)), (40, 1)),
+}
+
+# Matrices that all meet one b are one tall matrix, whose rows have one stride; one column goes to other kernels.
+COPIED = {("heads", "as_left"), ("repeated", "as_left"), ("one column", "as_right")}
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_operands_are_read_where_they_lie(context: Any, name: str, data_type: str) -> None:
+    shape, view, seen = VIEWS[name]
+
+    def as_left(b: Any) -> Any:
+        return {"y": b.matmul(view(b, b.input("x", shape, data_type)), b.input("w", (seen[-1], 21), data_type))}
+
+    def as_right(b: Any) -> Any:
+        return {"y": b.matmul(b.input("w", (21, seen[-2]), data_type), view(b, b.input("x", shape, data_type)))}
+
+    x = random(*shape, data_type=data_type)
+    tolerance = 2e-5 if data_type == "float32" else 4e-3
+    for build, other in ((as_left, (seen[-1], 21)), (as_right, (21, seen[-2]))):
+        graph = check_graph(context, build, {"x": x, "w": random(*other, seed=1, data_type=data_type)}, tolerance)
+        assert graph._executable.kernel_count == 1 + ((name, build.__name__) in COPIED), build.__name__
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 70, 50), (2, 40, 33), (200, 40, 64), (40, 300, 1), (30, 1, 20)])
+def test_transposed_operands_of_every_path(context: Any, m: int, k: int, n: int) -> None:
+    for left, right in ((True, False), (False, True), (True, True)):
+
+        def build(b: Any, left: bool = left, right: bool = right) -> Any:
+            a = b.transpose(b.input("a", (k, m))) if left else b.input("a", (m, k))
+            return {"y": b.matmul(a, b.transpose(b.input("b", (n, k))) if right else b.input("b", (k, n)))}
+
+        a, w = random(*((k, m) if left else (m, k))), random(*((n, k) if right else (k, n)), seed=1)
+        graph = check_graph(context, build, {"a": a, "b": w}, 3e-5)
+        names = {getattr(c, "kernel", None) and c.kernel.template for c in graph._executable.commands}
+        assert "strided.cl" not in names
+
+
+def test_an_operand_stays_a_view_when_its_source_is_also_added(context: Any) -> None:
+    def build(b: Any) -> Any:
+        x = b.relu(b.input("x", (24, 24)))
+        return {"y": b.add(b.matmul(b.transpose(x), b.input("w", (24, 24))), x)}
+
+    graph = check_graph(context, build, {"x": random(24, 24), "w": random(24, 24, seed=1)}, 2e-5)
+    assert graph._executable.kernel_count == 2

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from webnn_cl.tiles.blocks import is_blocks
 from webnn_cl.tiles.depthwise import is_depthwise
 from webnn_cl.tiles.few import is_few
-from webnn_cl.tiles.matrix import Product, lower_product
+from webnn_cl.tiles.matrix import lower_product
 from webnn_cl.tiles.pixels import can_pixels, pixels_pay
+from webnn_cl.tiles.product import Product
 from webnn_cl.tiles.rows import FEW_CHANNELS
 from webnn_cl.tiles.winograd import winograd_tile
 

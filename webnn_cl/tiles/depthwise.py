@@ -9,8 +9,8 @@ import numpy as np
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.widen import widen
-from webnn_cl.tiles.matrix import tile_kernel
 from webnn_cl.tiles.plan import ceil_div, pieces, workers
+from webnn_cl.tiles.product import tile_kernel
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Value

@@ -14,7 +14,7 @@ from webnn_cl.tiles.plan import ceil_div
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.lower import Arg, Lowering
-    from webnn_cl.tiles.matrix import Product
+    from webnn_cl.tiles.product import Product
 
 __all__ = ["lower_dots"]
 

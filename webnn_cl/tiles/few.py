@@ -11,8 +11,8 @@ import numpy as np
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.strided import View
-from webnn_cl.tiles.matrix import tile_kernel
 from webnn_cl.tiles.plan import ROWS, ceil_div, pieces
+from webnn_cl.tiles.product import tile_kernel
 from webnn_cl.tiles.rows import Axis, packed_filter
 
 if TYPE_CHECKING:

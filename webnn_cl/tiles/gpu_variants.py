@@ -22,7 +22,7 @@ from webnn_cl.tiles.local import (
     suits_local,
     tile_for,
 )
-from webnn_cl.tiles.matrix import Product
+from webnn_cl.tiles.product import Product
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node
@@ -102,7 +102,7 @@ def _with_tile(tile: LocalTile, cut: bool) -> Lower:
         if _is_convolution(node):
             lower_local_conv(_convolution(node), lw, tile, cut)
         else:
-            lower_local_product(Product.of(node, lw.tail(node)), lw, tile, cut)
+            lower_local_product(Product.of(node, lw.tail(node)).read_in_place(lw), lw, tile, cut)
 
     return lower
 
@@ -113,4 +113,7 @@ def _items(node: Node, lw: Lowering) -> None:
 
 def _dots(node: Node, lw: Lowering) -> None:
     tail = lw.tail(node)
-    lower_dots(as_product(_convolution(node), tail) if _is_convolution(node) else Product.of(node, tail), lw)
+    if _is_convolution(node):
+        lower_dots(as_product(_convolution(node), tail), lw)
+    else:
+        lower_dots(Product.of(node, tail).read_in_place(lw), lw)

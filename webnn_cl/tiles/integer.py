@@ -17,8 +17,9 @@ from webnn_cl.opencl.program import OPTIONS, build_program
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.ops.expression import Expression
 from webnn_cl.ops.record import OpRecord
-from webnn_cl.tiles.matrix import COPIED, Part, Product, tile_kernel
+from webnn_cl.tiles.matrix import COPIED, Part
 from webnn_cl.tiles.plan import PANEL, ROWS, ceil_div
+from webnn_cl.tiles.product import Product, tile_kernel
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.tail import Tail
     from webnn_cl.opencl.facts import DeviceFacts
     from webnn_cl.ops.conv_direct import Convolution
-    from webnn_cl.tiles.matrix import Product
+    from webnn_cl.tiles.product import Product
 
 __all__ = [
     "VARIANTS",

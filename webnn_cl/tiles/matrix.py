@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webnn_cl.compiler.elementwise import broadcast_strides
-from webnn_cl.compiler.kernel import Kernel
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.widen import widen
 from webnn_cl.tiles.plan import PANEL, ROWS, TUNING, ceil_div, pieces, workers
+from webnn_cl.tiles.product import Lying, Product, lying, tile_kernel
 
 if TYPE_CHECKING:
-    from webnn_cl.compiler.ir import Node, Value
+    from webnn_cl.compiler.ir import Value
     from webnn_cl.compiler.lower import Arg, Buffer, Lowering
-    from webnn_cl.compiler.tail import Tail
 
 __all__ = [
     "COPIED",
     "Blocks",
     "Part",
-    "Product",
     "cut",
     "lower_panels",
     "lower_product",
     "lower_unpacked",
     "row_groups",
-    "tile_kernel",
     "transpose",
 ]
 
-HEADERS = ("tile.h",)
 # Up to so many rows a product is bound by reading the matrix, not by arithmetic.
 FEW_ROWS = 3
 # From so many rows on, b is packed by a launch of its own rather than by each work-item.
@@ -49,98 +43,6 @@ COPIED, PACKED, IN_PLACE = 0, 1, 2  # A_FORM of gemm.cl
 RUN, RUN_OF_BOTH, ROOM_TILES, ROOM_ROWS, ROOM_PANELS = 512, 128, 128, 60, 4
 SUMS = 2048  # that a work-item of gemv_columns has room for: COLUMNS of gemv.cl
 NARROWEST = 256  # columns of one, unless there are fewer
-
-
-def tile_kernel(template: str, entry: str, defines: Mapping[str, object], tail: Tail | None = None) -> Kernel:
-    """A kernel that uses tile.h, with an epilogue."""
-    if tail is None:
-        return Kernel(template, entry, defines, headers=HEADERS)
-    return Kernel(template, entry, {**defines, **tail.defines}, tail.code, (*HEADERS, *tail.headers))
-
-
-@dataclass(frozen=True)
-class Product:
-    """``y = alpha * a b + beta * c`` for a stack of matrices.
-
-    `batch` is the shape of the stack, `a_batch` and `b_batch` those of the operands' stacks, which broadcast to it.
-    A transposed operand lies as [K, M] or [N, K]. `c_shape` is c's shape where it broadcasts in another than its own.
-    """
-
-    a: Value
-    b: Value
-    m: int
-    n: int
-    k: int
-    batch: tuple[int, ...] = ()
-    a_batch: tuple[int, ...] = ()
-    b_batch: tuple[int, ...] = ()
-    a_transposed: bool = False
-    b_transposed: bool = False
-    alpha: float = 1.0
-    beta: float = 1.0
-    c: Value | None = None
-    c_shape: tuple[int, ...] | None = None
-    tail: Tail = field(kw_only=True)
-
-    @classmethod
-    def of_gemm(cls, node: Node, tail: Tail) -> Product:
-        """The product of a gemm node."""
-        a, b, attrs = node.inputs["a"], node.inputs["b"], node.attrs
-        m, n = node.output.shape
-        k = a.shape[0 if attrs["a_transpose"] else 1]
-        return cls(
-            a, b, m, n, k,
-            a_transposed=attrs["a_transpose"], b_transposed=attrs["b_transpose"],
-            alpha=attrs["alpha"], beta=attrs["beta"], c=node.inputs.get("c"), tail=tail,
-        )  # fmt: skip
-
-    @classmethod
-    def of_matmul(cls, node: Node, tail: Tail) -> Product:
-        """The product of a matmul node; matrices that all meet the same b are one tall matrix."""
-        a, b = node.inputs["a"], node.inputs["b"]
-        m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-        batch = node.output.shape[:-2]
-        if math.prod(b.shape[:-2]) == 1 and math.prod(a.shape[:-2]) == math.prod(batch):
-            return cls(a, b, m * math.prod(batch), n, k, tail=tail)
-        return cls(a, b, m, n, k, batch, a.shape[:-2], b.shape[:-2], tail=tail)
-
-    @classmethod
-    def of(cls, node: Node, tail: Tail) -> Product:
-        """The product of a matmul or gemm node."""
-        return cls.of_gemm(node, tail) if node.op.name == "gemm" else cls.of_matmul(node, tail)
-
-    @property
-    def storage(self) -> str:
-        """OpenCL C name of the operands' storage type."""
-        return dtype_of(self.a.data_type).storage
-
-    def steps(self, shape: Sequence[int], matrix: int) -> bytes:
-        """Element steps of an operand whose stack is `shape`, of matrices of `matrix` elements."""
-        return dims([s * matrix for s in broadcast_strides(shape, self.batch)])
-
-    def stack(self, a_matrix: int, b_matrix: int) -> list[Arg]:
-        """The arguments that find the matrices of a batch entry."""
-        strides = [self.steps(self.a_batch, a_matrix), self.steps(self.b_batch, b_matrix)]
-        return [np.int32(len(self.batch)), dims(self.batch), *strides]
-
-    def addend(self, swapped: bool = False) -> list[Arg]:
-        """The arguments c, c_row, c_column, beta; none without c. `swapped` for a kernel that computes y transposed."""
-        if self.c is None:
-            return []
-        return [self.c, *(np.int64(s) for s in self._c_strides(swapped)), np.float32(self.beta)]
-
-    def _c_strides(self, swapped: bool) -> tuple[int, ...]:
-        assert self.c is not None
-        strides = broadcast_strides(self.c_shape or self.c.shape, (self.m, self.n))
-        return strides[::-1] if swapped else strides
-
-    def kernel(self, template: str, entry: str, swapped: bool = False, **defines: object) -> Kernel:
-        """The kernel of `template` for this product's types, addend (HAS_C of tile.h) and epilogue."""
-        has_c = 0
-        if self.c is not None:
-            bias = self.alpha == self.beta == 1 and self._c_strides(swapped) == (0, 1)
-            has_c = 2 if bias else 1
-        return tile_kernel(template, entry, {"T": self.storage, "HAS_C": has_c, **defines}, self.tail)
 
 
 def lower_product(product: Product, lw: Lowering) -> None:
@@ -211,24 +113,29 @@ def lower_unpacked(p: Product, lw: Lowering) -> None:
 def _lower_tiles(p: Product, lw: Lowering, b_packed: bool) -> None:
     """Register tiles (gemm.cl)."""
     panels, (sixes, groups), matrices = ceil_div(p.n, PANEL), row_groups(p.m), math.prod(p.batch)
-    form = _form_of_a(p, panels, b_packed)
+    a = lying(lw, p.a, p.a_batch, p.a_extents, p.batch)
+    a = a.swapped() if p.a_transposed else a
+    form = _form_of_a(p, panels, b_packed, a)
     part = Part.of(groups, panels, p.k, matrices, form, b_packed, lw)
-    a, a_matrix = (rows_of_a(p, lw), groups * ROWS * p.k) if form == PACKED else (p.a, p.m * p.k)
-    b, b_matrix = (panels_of_b(p, lw), panels * p.k * PANEL) if b_packed else (p.b, p.k * p.n)
-    a_strides = (1, p.m) if p.a_transposed else (p.k, 1)
-    b_strides = (1, p.k) if p.b_transposed else (p.n, 1)
-    args: list[Arg] = [a, b, *p.addend(), p.tail.output]
-    args += [np.int64(v) for v in (p.m, p.n, p.k, *a_strides, *b_strides, sixes, part.groups, part.panels)]
-    args += [*p.stack(a_matrix, b_matrix), np.float32(p.alpha), *p.tail.args]
+    if form == PACKED:
+        a = Lying(rows_of_a(p, lw), p.k, 1, p.steps(p.a_batch, groups * ROWS * p.k))
+    if b_packed:
+        b = Lying(panels_of_b(p, lw), p.n, 1, p.steps(p.b_batch, panels * p.k * PANEL))
+    else:
+        b = lying(lw, p.b, p.b_batch, p.b_extents, p.batch)
+        b = b.swapped() if p.b_transposed else b
+    args: list[Arg] = [a.memory, b.memory, *p.addend(), p.tail.output]
+    args += [np.int64(v) for v in (p.m, p.n, p.k, a.row, a.column, b.row, b.column, sixes, part.groups, part.panels)]
+    args += [np.int32(len(p.batch)), dims(p.batch), a.steps, b.steps, np.float32(p.alpha), *p.tail.args]
     kernel = p.kernel("gemm.cl", "gemm", A_FORM=form, W_PACKED=int(b_packed))
     lw.launch(kernel, args, (ceil_div(panels, part.panels), ceil_div(groups, part.groups), matrices))
 
 
-def _form_of_a(p: Product, panels: int, b_packed: bool) -> int:
+def _form_of_a(p: Product, panels: int, b_packed: bool, a: Lying) -> int:
     """A_FORM of gemm.cl."""
     if not b_packed:
         return PACKED if p.a.is_constant else COPIED
-    in_place = panels <= SOME_PANELS and not p.a_transposed and p.storage == "float"
+    in_place = panels <= SOME_PANELS and a.column == 1 and p.storage == "float"
     return IN_PLACE if in_place else COPIED
 
 

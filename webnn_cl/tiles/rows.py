@@ -14,8 +14,9 @@ from webnn_cl.dtypes import dtype_of
 from webnn_cl.ops.conv_direct import Convolution
 from webnn_cl.ops.spatial import Image
 from webnn_cl.ops.widen import widen
-from webnn_cl.tiles.matrix import Blocks, cut, tile_kernel, transpose
+from webnn_cl.tiles.matrix import Blocks, cut, transpose
 from webnn_cl.tiles.plan import PANEL, ceil_div
+from webnn_cl.tiles.product import tile_kernel
 
 if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Value

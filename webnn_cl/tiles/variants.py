@@ -12,8 +12,9 @@ from webnn_cl.tiles.convolution import default_conv2d, default_conv_transpose2d,
 from webnn_cl.tiles.depthwise import is_depthwise, lower_depthwise
 from webnn_cl.tiles.few import is_few, lower_few
 from webnn_cl.tiles.gpu_variants import default_on_gpu, variants_on_gpu
-from webnn_cl.tiles.matrix import Product, lower_panels, lower_product, lower_unpacked
+from webnn_cl.tiles.matrix import lower_panels, lower_product, lower_unpacked
 from webnn_cl.tiles.pixels import can_pixels, lower_pixels
+from webnn_cl.tiles.product import Product
 from webnn_cl.tiles.rows import lower_rows
 from webnn_cl.tiles.winograd import LARGE, SMALL, Tile, can_winograd, lower_winograd
 
@@ -112,7 +113,7 @@ def _on_convolution(lower: Callable[[Convolution, Lowering], None], transposed: 
 
 
 def _on_product(lower: Callable[[Product, Lowering], None]) -> Lower:
-    return lambda node, lw: lower(Product.of(node, lw.tail(node)), lw)
+    return lambda node, lw: lower(Product.of(node, lw.tail(node)).read_in_place(lw), lw)
 
 
 def _winograd_with(tile: Tile) -> Lower:

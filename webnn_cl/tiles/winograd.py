@@ -10,8 +10,8 @@ import numpy as np
 
 from webnn_cl.compiler.lower import dims
 from webnn_cl.dtypes import dtype_of
-from webnn_cl.tiles.matrix import tile_kernel
 from webnn_cl.tiles.plan import PANEL, TUNING, ceil_div, workers
+from webnn_cl.tiles.product import tile_kernel
 from webnn_cl.tiles.rows import Axis, packed_filter
 
 if TYPE_CHECKING:
