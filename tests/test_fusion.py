@@ -661,3 +661,27 @@ def test_what_no_reduction_computes(context: Any) -> None:
         }  # fmt: skip
 
     check_graph(context, build, {"x": floats(12, 8, 16)})
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("order", "axes"), [((1, 0, 2), (1,)), ((2, 0, 1), (0, 2)), ((2, 1, 0), (1,)), ((0, 2, 1), ())]
+)
+def test_a_reduction_of_a_transpose_reads_what_was_transposed(
+    context: Any, order: tuple[int, ...], axes: tuple[int, ...], keep: bool
+) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        turned = b.transpose(b.input("x", (12, 20, 31)), permutation=order)
+        return {"y": b.relu(b.reduce_sum(turned, axes=axes, keep_dimensions=keep))}
+
+    graph = check_graph(context, build, {"x": floats(12, 20, 31)})
+    readers = [c for c in graph._executable.commands if any(buffer.kind == "input" for buffer in c.buffers())]
+    assert [c.node.op.name for c in readers] == (["reduce_sum"] if axes else ["relu"])
+
+
+def test_a_reduction_of_a_transpose_that_is_an_output_too(context: Any) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        turned = b.transpose(b.input("x", (12, 20)))
+        return {"turned": turned, "y": b.reduce_max(turned, axes=(0,))}
+
+    check_graph(context, build, {"x": floats(12, 20)})

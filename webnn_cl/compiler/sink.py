@@ -2,6 +2,7 @@
 
 Between a kernel and the element-wise operators that its epilogue could take, or between two runs of these, a view only
 separates what could be one launch: ``relu(reshape(product) + bias)`` becomes ``reshape(relu(product + bias'))``.
+Transposes go behind reductions, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from webnn_cl.compiler.ir import Graph, Node, TensorDesc, Value
 from webnn_cl.compiler.rewrite import Rewriter
+from webnn_cl.ops.reduce_lower import output_shape
 
 __all__ = ["reshaped_operand", "sink_views"]
 
@@ -51,7 +53,7 @@ class _Sinker(Rewriter):
             fits = node.op.expression is not None and node.op.name not in self.apart
             if fits and (self._reshape(node) or self._turn(node)):
                 self.uncovered |= self._is_behind_a_view(self.new[node.output])
-            elif not self._again(node):
+            elif not (self._again(node) or self._reduced(node)):
                 self.copy(node)
         return self.finish()
 
@@ -63,6 +65,23 @@ class _Sinker(Rewriter):
         if view is None or (view.inputs["input"].producer is None and node.output in self.outputs):
             return False
         self.new[node.output] = self.reshape(view.inputs["input"], node.output.shape)
+        return True
+
+    def _reduced(self, node: Node) -> bool:
+        """A reduction of a transpose, as one of what was transposed, whose smaller result is transposed."""
+        old = node.inputs.get("input")
+        if not node.op.name.startswith("reduce_") or old is None or not self._only_one(old):
+            return False
+        view = _view_of(self.get(old), "transpose")
+        if view is None:
+            return False
+        order, source, keep = view.attrs["permutation"], view.inputs["input"], node.output.desc.rank == old.desc.rank
+        axes = sorted(order[axis] for axis in node.attrs["axes"])
+        left = order if keep else [axis for axis in order if axis not in axes]
+        desc = TensorDesc(node.output.data_type, output_shape(source.shape, axes, keep))
+        attrs = {**node.attrs, "axes": tuple(axes)}
+        (made,) = self.add(node.op, {**node.inputs, "input": source}, attrs, [desc], node.label)
+        self.new[node.output] = self.transpose(made, [sorted(left).index(axis) for axis in left])
         return True
 
     def _reshape(self, node: Node) -> bool:
