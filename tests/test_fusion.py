@@ -685,3 +685,35 @@ def test_a_reduction_of_a_transpose_that_is_an_output_too(context: Any) -> None:
         return {"turned": turned, "y": b.reduce_max(turned, axes=(0,))}
 
     check_graph(context, build, {"x": floats(12, 20)})
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("size", [45, 16])
+def test_running_sums_take_what_follows(context: Any, axis: int, exclusive: bool, size: int) -> None:
+    other, column = floats(3, 70, size), floats(70, 1)
+
+    def build(b: Any) -> dict[str, Any]:
+        sums = b.cumulative_sum(b.input("x", (3, 70, size)), axis, exclusive=exclusive, reversed=exclusive)
+        return {"y": b.relu(b.add(sums, b.constant(other))), "z": b.reduce_sum(sums, axes=[0])}
+
+    check_graph(context, build, {"x": floats(3, 70, size)})
+    alone = check_graph(
+        context,
+        lambda b: {"y": b.relu(b.add(b.cumulative_sum(b.input("x", (3, 70, size)), axis), b.constant(other)))},
+        {"x": floats(3, 70, size)},
+    )
+    assert families(alone) == ["scan"]
+    check_graph(
+        context,
+        lambda b: {"y": b.mul(b.cumulative_sum(b.input("x", (3, 70, size)), axis), b.constant(column))},
+        {"x": floats(3, 70, size)},
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_running_sums_take_what_follows(context: Any, reverse: bool) -> None:
+    def build(b: Any) -> dict[str, Any]:
+        return {"y": b.sigmoid(b.mul(b.cumulative_sum(b.input("x", (1, 70003)), 1, reversed=reverse), number(b, 0.01)))}
+
+    assert "elementwise" not in families(check_graph(context, build, {"x": floats(1, 70003)}))

@@ -14,7 +14,7 @@ from webnn_cl.dtypes import DataType, dtype_of, normalize_data_type
 from webnn_cl.ops.base import BuilderBase, Call
 from webnn_cl.ops.record import ANY, FLOATS, MAX_RANK, NUMERIC_32_64, Operand, OpRecord, Output, register
 from webnn_cl.ops.reduce_lower import epilogue_run, lower_reduction, output_shape, takes_prologue
-from webnn_cl.ops.scan_lower import lower_arg, lower_cumulative_sum
+from webnn_cl.ops.scan_lower import lower_arg, lower_cumulative_sum, sum_epilogue_run
 
 if TYPE_CHECKING:
     from webnn_cl.operand import MLOperand
@@ -57,6 +57,7 @@ CUMULATIVE_SUM = register(
         operands=(Operand("input", NUMERIC_32_64, rank=(1, MAX_RANK)),),
         outputs=(Output(like="input"),),
         lower=lower_cumulative_sum,
+        meta={"epilogue": sum_epilogue_run},
     )
 )
 

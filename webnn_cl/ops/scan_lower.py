@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webnn_cl.compiler.ir import Node, Value
     from webnn_cl.compiler.lower import Arg, Lowering
 
-__all__ = ["lower_arg", "lower_cumulative_sum"]
+__all__ = ["lower_arg", "lower_cumulative_sum", "sum_epilogue_run"]
 
 MERGE_LOCAL = 64
 
@@ -60,6 +60,12 @@ def lower_arg(node: Node, lowering: Lowering) -> None:
     lowering.launch(kernel, [x, winners, y, *sizes], (step.outer * step.inner,), local)
 
 
+def sum_epilogue_run(node: Node) -> int:
+    """Trailing dimensions over which eight sums that are stored together may run (``meta["epilogue"]``)."""
+    step, trailing = _pass(node.output, node.attrs["axis"]), node.output.desc.rank - int(node.attrs["axis"])
+    return trailing if step.inner == 1 else trailing - 1
+
+
 def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     """One launch, or the totals of the parts and then the sums."""
     x, y = node.inputs["input"], node.output
@@ -77,7 +83,8 @@ def lower_cumulative_sum(node: Node, lowering: Lowering) -> None:
     defines = {"X": dtype.storage, "A": joined["A"]}
     if not dtype.is_float:
         defines["INTEGER"] = ""
-    if dtype.name == "float32" and facts.is_cpu and y.desc.nbytes >= PAST_BYTES:
+    tail = lowering.tail(node)
+    if dtype.name == "float32" and facts.is_cpu and y.desc.nbytes >= PAST_BYTES and not tail.defines:
         defines["PAST"] = ""
     flags = [np.int32(node.attrs["exclusive"]), np.int32(node.attrs["reversed"])]
-    launch_pass(lowering, "scan", defines, (step, split), [x, y, totals], flags)
+    launch_pass(lowering, "scan", defines, (step, split), [x, tail.output, totals], flags, tail)
