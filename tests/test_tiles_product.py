@@ -19,7 +19,7 @@ SHAPES = [
     (1, 1, 1), (1, 5, 3), (1, 70, 50), (1, 300, 33), (2, 16, 4), (3, 17, 9), (3, 37, 129), (4, 8, 7), (5, 9, 33),
     (6, 24, 8), (7, 31, 5), (8, 1, 19), (9, 1, 64), (13, 40, 64), (25, 33, 17), (64, 64, 64), (140, 50, 20),
     (12, 20, 1100), (2, 20, 2100), (1, 9, 600),
-    (1, 2100, 37), (3, 1405, 12), (16, 530, 70),
+    (1, 2100, 37), (3, 1405, 12), (16, 530, 70), (4, 1030, 9), (40, 255, 520),
 ]  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def test_rows_come_in_groups_that_idle_little() -> None:
 def test_float16_weights_of_few_rows_stay_float16(context: Any, transposed: bool) -> None:
     k, n = 200, 64
     w = random(*((n, k) if transposed else (k, n)), data_type="float16")
-    for rows, nbytes in ((1, 2), (64, 4)):  # read once, or many times
+    for rows, nbytes in ((1, 2), (3, 2), (64, 4)):  # read once, or many times
         builder = context.create_graph_builder()
         x = builder.input("x", (rows, k), "float16")
         graph = builder.build({"y": builder.gemm(x, builder.constant(w), b_transpose=transposed)})

@@ -30,11 +30,14 @@ __all__ = [
     "transpose",
 ]
 
-# Up to so many rows a product is bound by reading the matrix, not by arithmetic.
-FEW_ROWS = 3
-# From so many rows on, b is packed by a launch of its own rather than by each work-item.
+# Up to so many rows sums of one row after the other are faster than register tiles: of a constant b, whose panels tiles
+# read as well, but as float16 tiles do not; of a second input; of a transposed one.
+FEW_ROWS, FEW_ROWS_HALF, FEW_ROWS_ONCE, FEW_ROWS_TRANSPOSED = 2, 3, 4, 6
+# From so many rows on, b is packed by a launch of its own rather than by each work-item: 0.94 of the time at 192 rows of
+# 1024 x 1024, 0.76 at 256, but 1.5 at 96.
 MANY_ROWS = 192
-# Copying six rows of a takes about a third of the time that a tile of them does, so they should serve some panels.
+# Copying six rows of a takes about a third of the time that a tile of them does, so they should serve some panels. Up
+# to SOME_PANELS they are read in place: 0.87 of the time at 8 panels of depth 256, but 1.3 at 8 of depth 1024.
 FEW_PANELS = 4
 SOME_PANELS = 8
 COPIED, PACKED, IN_PLACE = 0, 1, 2  # A_FORM of gemm.cl
@@ -50,7 +53,7 @@ def lower_product(product: Product, lw: Lowering) -> None:
     p = product
     if p.n == 1 and not p.a_transposed:
         _lower_dots(p, lw, swapped=True)
-    elif p.m <= FEW_ROWS and not p.b.is_constant and not (p.a_transposed and p.m > 1):
+    elif not p.b.is_constant and _is_few(p):
         if p.b_transposed:
             _lower_dots(p, lw, swapped=False)
         else:
@@ -59,6 +62,15 @@ def lower_product(product: Product, lw: Lowering) -> None:
         lower_panels(p, lw)
     else:
         lower_unpacked(p, lw)
+
+
+def _is_few(p: Product) -> bool:
+    """Whether sums of one row after the other do better than tiles."""
+    if p.b.is_constant:
+        most = FEW_ROWS_HALF if p.storage == "half" else FEW_ROWS
+    else:
+        most = FEW_ROWS_TRANSPOSED if p.b_transposed else FEW_ROWS_ONCE
+    return p.m <= most and not (p.a_transposed and p.m > 1)
 
 
 def _lower_dots(p: Product, lw: Lowering, swapped: bool) -> None:
@@ -90,7 +102,7 @@ def _lower_columns(p: Product, lw: Lowering) -> None:
 
 def lower_panels(p: Product, lw: Lowering) -> None:
     """b in packed panels: register tiles, or sums of one row after the other where there are few."""
-    if p.m > FEW_ROWS or (p.a_transposed and p.m > 1):
+    if not _is_few(p):
         _lower_tiles(p, lw, b_packed=True)
         return
     # A product of few rows takes as long as reading b does.
