@@ -33,7 +33,7 @@ __all__ = [
 # Up to so many rows sums of one row after the other are faster than register tiles: of a constant b, whose panels tiles
 # read as well, but as float16 tiles do not; of a second input; of a transposed one.
 FEW_ROWS, FEW_ROWS_HALF, FEW_ROWS_ONCE, FEW_ROWS_TRANSPOSED = 2, 3, 4, 6
-# From so many rows on, b is packed by a launch of its own rather than by each work-item: 0.94 of the time at 192 rows of
+# From so many rows on, b is packed by a launch of its own, not by each work-item: 0.94 of the time at 192 rows of
 # 1024 x 1024, 0.76 at 256, but 1.5 at 96.
 MANY_ROWS = 192
 # Copying six rows of a takes about a third of the time that a tile of them does, so they should serve some panels. Up
