@@ -8,6 +8,7 @@ import importlib.util
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import webnn_cl
@@ -245,7 +246,7 @@ def test_import_host_memory_refuses(context: webnn_cl.MLContext, monkeypatch: py
 
 
 def test_import_from_another_opencl_context(context: webnn_cl.MLContext) -> None:
-    with ML.create_context() as other:
+    with ML.create_context(opencl=cl.Context([context.device.cl_device])) as other:
         made = shared(other, np.zeros(4, np.float32))
         with other.export_tensor(made) as lease:
             with pytest.raises(MLTypeError, match=r"pyopencl\.Context"):
