@@ -70,7 +70,7 @@ class _Sinker(Rewriter):
     def _reduced(self, node: Node) -> bool:
         """A reduction of a transpose, as one of what was transposed, whose smaller result is transposed."""
         old = node.inputs.get("input")
-        if not node.op.name.startswith("reduce_") or old is None or not self._only_one(old):
+        if not node.op.name.startswith("reduce_") or old is None or not self.only_for(old, node):
             return False
         view = _view_of(self.get(old), "transpose")
         if view is None:
